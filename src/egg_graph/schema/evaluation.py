@@ -40,7 +40,7 @@ FindingKind = Literal[
     "no_code", "syntax_error", "missing_entry_point", "forbidden_construct", "forbidden_import", "test_code",
     "no_triton_kernel", "unsupported_in_kernel",
     # compiling for the target
-    "kernel_compile_error", "shared_memory_exceeded", "register_spill",
+    "kernel_compile_error", "shared_memory_exceeded", "programs_not_resident", "register_spill",
     # running
     "exception", "crashed", "exited", "timeout", "memory_exceeded", "out_of_bounds", "write_race", "device_assert",
     "too_many_processes", "uninitialised_read",

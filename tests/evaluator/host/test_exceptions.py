@@ -66,6 +66,7 @@ def test_what_nobody_of_the_candidate_raised_is_ours(candidate: Path, error: Exc
             "out_of_bounds",
         ),
         ("CUDA error: unspecified launch failure", "exception"),
+        ("Triton Error [CUDA]: too many blocks in cooperative launch", "programs_not_resident"),
         ("CUDA out of memory. Tried to allocate 2 GiB", "memory_exceeded"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Bilateral filter of an image: every 5 x 5 window's mean, weighted by how near in value each pixel is to the middle."""
+"""Bilateral filter: the mean of every window of an image, weighted by how near in value pixels are to its middle."""
 
 import torch
 from torch import nn

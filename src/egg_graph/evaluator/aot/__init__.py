@@ -6,8 +6,9 @@ Call it in a process that was started WITHOUT TRITON_INTERPRET (one child per ca
 
 `launch` is a `Launch` that a fake run recorded: at full shape, so its alignment and constants are the real ones. What
 the compiler refuses is raised as `KernelFault(kind, message, where, cure)` with kind `kernel_compile_error`,
-`unsupported_in_kernel` or `shared_memory_exceeded`. Set TRITON_CACHE_DIR to a directory of the child's own.
-A compiler that aborts takes its process with it; the caller reports that. Importing this package loads no triton.
+`unsupported_in_kernel`, `shared_memory_exceeded` or `programs_not_resident`. Set TRITON_CACHE_DIR to a directory of
+the child's own. A compiler that aborts takes its process with it; the caller reports that. Importing this package loads
+no triton.
 """
 
 from egg_graph.evaluator.aot.compile import compile_launch

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from egg_graph.evaluator.aot.diagnostics import capture_stderr, compiler_fault
+from egg_graph.evaluator.aot.fits import check_fits
 from egg_graph.evaluator.wire.faults import KernelFault
-from egg_graph.evaluator.wire.launches import Launch, decode_constant, describe_configuration
+from egg_graph.evaluator.wire.launches import Launch, decode_constant
 from egg_graph.schema import Hardware, KernelResources
 
 INTEGERS = ("i32", "i64", "u64")
@@ -27,11 +28,13 @@ def compile_launch(
         module_path: the candidate's file; imported once per process.
         launch: a launch that `run_fake` recorded.
         hardware: the target. Needs the figures shared_memory_per_block, shared_memory_per_multiprocessor,
-            registers_per_multiprocessor, max_warps_per_multiprocessor, max_blocks_per_multiprocessor, warp_size.
+            registers_per_multiprocessor, max_warps_per_multiprocessor, max_blocks_per_multiprocessor, multiprocessors,
+            warp_size.
         launcher: also build what launches the kernel, for a process on this machine's NVIDIA GPU.
 
     Raises:
-        KernelFault: `kernel_compile_error`, `unsupported_in_kernel` or `shared_memory_exceeded`.
+        KernelFault: `kernel_compile_error`, `unsupported_in_kernel`, `shared_memory_exceeded` or
+            `programs_not_resident`.
         RuntimeError: if the process interprets Triton instead of compiling it.
         KeyError: if the target's data sheet lacks a figure.
     """
@@ -58,14 +61,7 @@ def compile_launch(
     if launcher:
         _build_launcher(compiled)
     resources = read_resources(compiled, launch, hardware, time.perf_counter() - started)
-    if not resources.fits:
-        raise KernelFault(
-            "shared_memory_exceeded",
-            f"the kernel needs {resources.shared_bytes} bytes of shared memory, but {hardware.name} gives a block "
-            f"at most {resources.shared_limit}",
-            f"kernel {launch.kernel}, line {launch.line}, {describe_configuration(launch.constexprs, launch.options)}",
-            "Take smaller blocks or fewer num_stages.",
-        )
+    check_fits(resources, launch, hardware)
     return resources
 
 

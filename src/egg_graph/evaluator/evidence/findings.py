@@ -60,6 +60,12 @@ FINDINGS: dict[FindingKind, FindingRow] = {
     "shared_memory_exceeded": FindingRow(
         "compile_error", "The tiles do not fit in shared memory.", "Use smaller tiles or fewer stages.", "both"
     ),
+    "programs_not_resident": FindingRow(
+        "compile_error",
+        "A cooperative launch has more programs than the GPU holds at once.",
+        "Launch fewer programs, each with more of the work.",
+        "both",
+    ),
     "register_spill": FindingRow(
         None, "More than 64 byte a thread are spilled: slow, not wrong.", "Use smaller blocks or more warps.", "both"
     ),

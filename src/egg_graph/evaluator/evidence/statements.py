@@ -15,11 +15,13 @@ LONGEST_VALUE = 40
 
 
 def distinct(launches: Sequence[Launch]) -> list[Launch]:
-    """Keep the first of all launches that compile to the same code."""
+    """Keep the first of all launches that compile to the same code; of cooperative ones the one of most programs."""
     seen: dict[str, Launch] = {}
     for launch in launches:
         key = launch.model_dump_json(include={"kernel", "signature", "constexprs", "divisible_by_16", "options"})
-        seen.setdefault(key, launch)
+        earlier = seen.get(key)
+        if earlier is None or (launch.cooperative and launch.programs > earlier.programs):
+            seen[key] = launch
     return list(seen.values())
 
 

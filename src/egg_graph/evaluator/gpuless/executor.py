@@ -22,7 +22,7 @@ from egg_graph.evaluator.evidence.findings import rejecting
 from egg_graph.evaluator.evidence.integrity import judge_integrity, judge_makers
 from egg_graph.evaluator.evidence.statements import no_launch
 from egg_graph.evaluator.evidence.traffic import Traffic, judge_read_back
-from egg_graph.evaluator.gpuless.job_runner import JobRunner
+from egg_graph.evaluator.gpuless.job_runner import INTERPRETER_THREADS, JobRunner
 from egg_graph.evaluator.host.fork_server import ChildExit, Limits
 from egg_graph.evaluator.host.outcome import finding_of
 from egg_graph.evaluator.problem.case import Case
@@ -129,7 +129,8 @@ class InterpreterExecutor:
                 "whole_steps": whole_steps,
                 "zero_lanes": zero_lanes,
             }
-            limits = Limits(wall_seconds=seconds * len([call for call in calls if call.patience is None]))
+            asked = len([call for call in calls if call.patience is None])
+            limits = Limits(wall_seconds=seconds * asked, threads=INTERPRETER_THREADS)
             end = self.pool.submit(
                 self.jobs.interpreting.run, "egg_graph.evaluator.worker.jobs:interpret", payload, folder, limits
             )

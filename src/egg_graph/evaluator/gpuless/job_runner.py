@@ -15,6 +15,9 @@ from egg_graph.evaluator.host.fork_server import ForkServer
 from egg_graph.evaluator.problem.precision import cast_name
 from egg_graph.schema import Candidate, KernelTask
 
+INTERPRETER_THREADS = 6000
+"""Threads of a job that interprets: one for each program of a cooperative launch, of which a GPU holds thousands."""
+
 
 @dataclass(frozen=True)
 class JobRunner:

@@ -32,7 +32,7 @@ from egg_graph.evaluator.evidence.statements import (
 )
 from egg_graph.evaluator.gpuless.compilation import TargetCompiler
 from egg_graph.evaluator.gpuless.correctness import InterpretedCorrectness
-from egg_graph.evaluator.gpuless.job_runner import JobRunner
+from egg_graph.evaluator.gpuless.job_runner import INTERPRETER_THREADS, JobRunner
 from egg_graph.evaluator.gpuless.masked_lanes import judge_zeroed, kernels_of
 from egg_graph.evaluator.gpuless.roofline import bound
 from egg_graph.evaluator.host.fork_server import Limits
@@ -154,8 +154,9 @@ class GpulessLadder:
         """One rung: a run without values; None where it failed or proves nothing."""
         rung: RungName = "full_shape_launches"
         limit = float(call["wall_seconds"])
+        limits = Limits(limit, threads=INTERPRETER_THREADS)
         with stopwatch() as took, self.jobs.job_folder(candidate) as folder:
-            end = self.jobs.interpreting.run("egg_graph.evaluator.worker.jobs:launches", call, folder, Limits(limit))
+            end = self.jobs.interpreting.run("egg_graph.evaluator.worker.jobs:launches", call, folder, limits)
         finding = finding_of(end, limit=limit)
         if finding is not None:
             builder.fail(rung, [finding], took[0], end.log)

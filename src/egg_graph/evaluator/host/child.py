@@ -73,7 +73,7 @@ def _confine(request: dict[str, Any], folder: Path, policy: SandboxPolicy) -> No
         memory_bytes=request["memory_bytes"],
         cpu_seconds=confine.cpu_limit(request["wall_seconds"]),
         file_bytes=request["file_bytes"],
-        tasks=confine.TASKS if policy.namespaces.user else None,
+        tasks=confine.TASKS_A_THREAD * request["threads"] if policy.namespaces.user else None,
     )
     policy.enter(str(folder), tools=request["tools"])
 

@@ -21,9 +21,10 @@ COMPILER_ERRORS = frozenset(
 """Names of Triton's own exceptions."""
 OUT_OF_MEMORY_WORDS = ("can't allocate memory", "not enough memory", "out of memory", "Cannot allocate memory")
 ILLEGAL_ACCESS_WORDS = ("illegal memory access", "misaligned address", "driver error 700", "driver error 716")
+TOO_MANY_PROGRAMS = "too many blocks in cooperative launch"
 ASSERT_WORDS = ("device-side assert triggered", "driver error 710")
 """What a failed device-side assert says. "device-side assertions" occurs in the advice at the end of any CUDA error."""
-KERNEL_WORDS = (*ILLEGAL_ACCESS_WORDS, *ASSERT_WORDS, "unspecified launch failure", "illegal instruction",
+KERNEL_WORDS = (*ILLEGAL_ACCESS_WORDS, *ASSERT_WORDS, TOO_MANY_PROGRAMS, "unspecified launch failure", "illegal instruction",
                 "hardware stack error", "invalid program counter", "launch timed out", "invalid configuration argument",
                 "driver error 719", "driver error 715", "driver error 718", "driver error 714")  # fmt: skip
 """What the driver reports, at once or at the next call, when a kernel went wrong."""
@@ -89,6 +90,8 @@ def _meaning(error: BaseException) -> tuple[FindingKind, str]:
         return "memory_exceeded", "allocate only what one forward needs; sizes come from the inputs"
     if name == "OutOfResources" and "shared memory" in words:
         return "shared_memory_exceeded", "take smaller blocks or fewer num_stages"
+    if TOO_MANY_PROGRAMS in words:
+        return "programs_not_resident", "launch fewer programs, each with more of the work"
     if name in COMPILER_ERRORS or "PassManager" in words:
         return "kernel_compile_error", ""
     if _has_any(words, ASSERT_WORDS):

@@ -45,7 +45,9 @@ class Limits:
     file_bytes: int = 1 << 30
     """Size of any one file."""
     processes: int = 64
-    """Processes at a time, the job's own included. Threads may be eight times as many."""
+    """Processes at a time, the job's own included."""
+    threads: int = 512
+    """Threads of all its processes at a time."""
     resident_bytes: int = 24 << 30
     """Private memory of all its processes together."""
     disk_bytes: int = 8 << 30

@@ -192,7 +192,7 @@ class _Server:
             pids = procfs.process_tree((child.pid, child.init_pid), most + 2)
             if now >= child.deadline:
                 child.kill("timeout")
-            elif len(pids) > most + bool(child.init_pid) or procfs.thread_count(pids) > 8 * most:
+            elif len(pids) > most + bool(child.init_pid) or procfs.thread_count(pids) > request["threads"]:
                 child.kill("processes")
             elif procfs.private_bytes(pids) > request["resident_bytes"]:
                 child.kill("memory")

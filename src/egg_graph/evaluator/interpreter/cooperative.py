@@ -13,7 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from egg_graph.evaluator.interpreter.run_state import LaunchState
+from egg_graph.evaluator.wire.faults import KernelFault
 
+MOST_PROGRAMS = 5000
+"""Programs that are interpreted together; a B200 holds 4736 at once, if each is one or two warps."""
+STACK = 1 << 20
+"""Stack of a program's thread [byte]."""
 WAIT = "waits in a loop for what no program writes: all that have not ended wait for each other"
 
 
@@ -62,7 +67,15 @@ class CooperativeLaunch:
         Raises:
             Exception: whatever a program raises; the others are stopped.
         """
+        if len(programs) > MOST_PROGRAMS:
+            raise KernelFault(
+                "programs_not_resident",
+                f"a cooperative launch of {len(programs)} programs cannot start: no GPU holds so many at once",
+                f"kernel {self.launch.kernel}",
+                "Launch fewer programs, each with more of the work.",
+            )
         self.launch.wait_for_others = self._wait
+        usual = threading.stack_size(STACK)
         waiting, last = deque(programs[:-1]), programs[-1:]
         try:
             while waiting or last:
@@ -83,6 +96,7 @@ class CooperativeLaunch:
             self.stopping = True
             for program in waiting:
                 self._give_turn(program)
+            threading.stack_size(usual)
             self.launch.wait_for_others = None
 
     def _give_turn(self, program: TakesTurns) -> None:

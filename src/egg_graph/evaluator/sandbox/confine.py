@@ -22,8 +22,9 @@ _CAP_SYS_ADMIN = 21
 _CAPABILITIES_VERSION = 0x20080522
 OPEN_FILES = 1024
 """Open files per process."""
-TASKS = 1024
-"""Processes and threads of one user in a fork server's own user namespace. The kernel does not hold root to it."""
+TASKS_A_THREAD = 2
+"""Processes and threads of one user in a fork server's own user namespace, for each thread that a job may have: other
+jobs count, too. The kernel does not hold root to it."""
 
 
 def _prctl(option: int, value: int) -> None:

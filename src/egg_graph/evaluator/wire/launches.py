@@ -57,6 +57,11 @@ class Launch(Value):
     """Time that interpreting took."""
 
     @property
+    def cooperative(self) -> bool:
+        """Whether all of its programs are to be resident on the GPU at once."""
+        return bool(self.options.get("launch_cooperative_grid"))
+
+    @property
     def requested_bytes(self) -> float:
         """Bytes that loads, stores and atomics request together."""
         return self.load_bytes + self.store_bytes

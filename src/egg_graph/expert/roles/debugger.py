@@ -32,6 +32,7 @@ CAUSES: dict[str, str] = {
     "unsupported_in_kernel": "A kernel uses a statement that the Triton compiler has no code for",
     "kernel_compile_error": "A kernel does not compile for the target",
     "shared_memory_exceeded": "The tiles of all pipeline stages together exceed the target's shared memory",
+    "programs_not_resident": "A cooperative launch has more programs than the GPU holds at once",
     "register_spill": "A program holds more values than its threads have registers for",
     "exception": "The module raises when it runs",
     "crashed": "The process died: a memory fault in a kernel is likely",
