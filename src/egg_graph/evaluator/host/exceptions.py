@@ -24,9 +24,10 @@ ILLEGAL_ACCESS_WORDS = ("illegal memory access", "misaligned address", "driver e
 TOO_MANY_PROGRAMS = "too many blocks in cooperative launch"
 ASSERT_WORDS = ("device-side assert triggered", "driver error 710")
 """What a failed device-side assert says. "device-side assertions" occurs in the advice at the end of any CUDA error."""
-KERNEL_WORDS = (*ILLEGAL_ACCESS_WORDS, *ASSERT_WORDS, TOO_MANY_PROGRAMS, "unspecified launch failure", "illegal instruction",
-                "hardware stack error", "invalid program counter", "launch timed out", "invalid configuration argument",
-                "driver error 719", "driver error 715", "driver error 718", "driver error 714")  # fmt: skip
+KERNEL_WORDS = (*ILLEGAL_ACCESS_WORDS, *ASSERT_WORDS, TOO_MANY_PROGRAMS, "unspecified launch failure",
+                "illegal instruction", "hardware stack error", "invalid program counter", "launch timed out",
+                "invalid configuration argument", "driver error 719", "driver error 715", "driver error 718",
+                "driver error 714")  # fmt: skip
 """What the driver reports, at once or at the next call, when a kernel went wrong."""
 MACHINE_WORDS = ("no CUDA-capable device", "busy or unavailable", "uncorrectable ECC", "driver version is insufficient",
                  "system not yet initialized", "NVLink", "No CUDA GPUs are available", "no kernel image",
