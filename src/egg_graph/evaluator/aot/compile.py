@@ -19,10 +19,39 @@ _functions: dict[Path, dict[str, Any]] = {}
 """File of a candidate imported in this process -> its functions by name."""
 
 
-def compile_launch(
-    module_path: str | Path, launch: Launch, hardware: Hardware, *, launcher: bool = False
-) -> KernelResources:
-    """Compile a launch's kernel for `hardware.arch`, specialised exactly as on a GPU.
+def compile_launch(module_path: str | Path, launch: Launch, hardware: Hardware) -> KernelResources:
+    """Compile a launch's kernel for `hardware.arch`, specialised exactly as on a GPU, and read its resources.
+
+    Args:
+        module_path, launch, hardware: as `compile_kernel` takes them.
+
+    Raises:
+        KernelFault: as `compile_kernel`, and `shared_memory_exceeded` or `programs_not_resident`.
+        RuntimeError, KeyError: as `compile_kernel`.
+    """
+    from egg_graph.evaluator.aot.resources import read_resources
+
+    started = time.perf_counter()
+    compiled = compile_kernel(module_path, launch, hardware)
+    resources = read_resources(compiled, launch, hardware, time.perf_counter() - started)
+    check_fits(resources, launch, hardware)
+    return resources
+
+
+def fill_cache(module_path: str | Path, launch: Launch, hardware: Hardware) -> None:
+    """Leave a launch's kernel, and what launches it, in Triton's cache, for a process on this machine's NVIDIA GPU.
+
+    Args:
+        module_path, launch, hardware: as `compile_kernel` takes them.
+
+    Raises:
+        KernelFault, RuntimeError, KeyError: as `compile_kernel`.
+    """
+    _build_launcher(compile_kernel(module_path, launch, hardware))
+
+
+def compile_kernel(module_path: str | Path, launch: Launch, hardware: Hardware) -> Any:
+    """Compile a launch's kernel for `hardware.arch`, specialised exactly as on a GPU; returns Triton's compiled kernel.
 
     Args:
         module_path: the candidate's file; imported once per process.
@@ -30,17 +59,14 @@ def compile_launch(
         hardware: the target. Needs the figures shared_memory_per_block, shared_memory_per_multiprocessor,
             registers_per_multiprocessor, max_warps_per_multiprocessor, max_blocks_per_multiprocessor, multiprocessors,
             warp_size.
-        launcher: also build what launches the kernel, for a process on this machine's NVIDIA GPU.
 
     Raises:
-        KernelFault: `kernel_compile_error`, `unsupported_in_kernel`, `shared_memory_exceeded` or
-            `programs_not_resident`.
+        KernelFault: `kernel_compile_error` or `unsupported_in_kernel`.
         RuntimeError: if the process interprets Triton instead of compiling it.
         KeyError: if the target's data sheet lacks a figure.
     """
     if os.environ.get("TRITON_INTERPRET") == "1":
-        raise RuntimeError("compile_launch needs a process without TRITON_INTERPRET=1")
-    from egg_graph.evaluator.aot.resources import read_resources
+        raise RuntimeError("compile_kernel needs a process without TRITON_INTERPRET=1")
     from egg_graph.evaluator.device.simulated import gpu_target
 
     functions = _load_functions(Path(module_path).resolve(), hardware)
@@ -52,17 +78,11 @@ def compile_launch(
             f"kernel {launch.kernel}, line {launch.line}",
             "Define every @triton.jit function at module level.",
         )
-    started = time.perf_counter()
     with capture_stderr() as messages:
         try:
-            compiled = _compile(kernel, launch, functions, gpu_target(hardware))
+            return _compile(kernel, launch, functions, gpu_target(hardware))
         except Exception as error:
             raise compiler_fault(error, messages.text(), kernel, launch) from error
-    if launcher:
-        _build_launcher(compiled)
-    resources = read_resources(compiled, launch, hardware, time.perf_counter() - started)
-    check_fits(resources, launch, hardware)
-    return resources
 
 
 def _compile(kernel: Any, launch: Launch, functions: dict[str, Any], target: Any) -> Any:

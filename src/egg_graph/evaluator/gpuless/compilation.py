@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,8 @@ from egg_graph.schema import Candidate, Finding, KernelResources, KernelTask
 
 OTHERS_SECONDS = 12.0
 """No further tuning configuration is compiled after this time [s]."""
+SIDE_BY_SIDE = 6
+"""Launches of one forward that are compiled side by side."""
 SHOWN = 3
 """Skipped configurations that a statement lists."""
 
@@ -76,19 +80,27 @@ class TargetCompiler:
         """Compile launches under all their configurations, for a process that runs the candidate on this machine's GPU.
 
         Args:
-            launches: what to compile.
+            launches: what to compile, side by side.
             folder: the candidate's, where that process runs; Triton's cache lies in it.
             seconds: no further one is compiled after this time [s].
         """
-        groups = [[launch] for first in launches for launch in (first, *first.alternatives)]
-        self._job(groups, folder, seconds, launchers=True)
+        end = time.monotonic() + seconds
+
+        def compile_one(launch: Launch) -> None:
+            if time.monotonic() < end:
+                self._job("fill_cache", folder, launch=_entry(launch))
+
+        all_of_them = [launch for first in launches for launch in (first, *first.alternatives)]
+        with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+            list(pool.map(compile_one, all_of_them))
 
     def _run(
         self, groups: Sequence[Sequence[Launch]], seconds: float | None
     ) -> tuple[list[dict[str, Any]], list[Finding], str]:
         """Run the job: its entries, what ended it, and the log."""
         with self.jobs.job_folder(self.candidate) as folder:
-            end = self._job(groups, folder, seconds, launchers=False)
+            entries = [[_entry(launch) for launch in group] for group in groups]
+            end = self._job("compile_all", folder, launches=entries, seconds=seconds)
         finding = finding_of(end, limit=self.jobs.timeout)
         if finding is None:
             assert end.report is not None
@@ -98,13 +110,11 @@ class TargetCompiler:
         message = f"compiling for {self.task.target.arch}: {finding.message}"
         return [], [finding.model_copy(update={"kind": kind, "message": message})], end.log
 
-    def _job(
-        self, groups: Sequence[Sequence[Launch]], folder: Path, seconds: float | None, *, launchers: bool
-    ) -> ChildExit:
-        entries = [[_entry(launch) for launch in group] for group in groups]
-        payload = {**self.jobs.common(self.task), "launches": entries, "seconds": seconds, "launchers": launchers}
+    def _job(self, name: str, folder: Path, **payload: Any) -> ChildExit:
+        """Run a job of `compile_job`."""
         limits = Limits(wall_seconds=self.jobs.timeout)
-        return self.jobs.compiling.run("egg_graph.evaluator.worker.compile_job:compile_all", payload, folder, limits)
+        job = f"egg_graph.evaluator.worker.compile_job:{name}"
+        return self.jobs.compiling.run(job, {**self.jobs.common(self.task), **payload}, folder, limits)
 
 
 def _entry(launch: Launch) -> dict[str, Any]:

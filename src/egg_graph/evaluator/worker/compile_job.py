@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,7 @@ def compile_all(payload: dict[str, Any], folder: Path, channel: int) -> dict[str
 
     `payload["launches"]` holds one list for each launch: its configurations in the order in which they are tried.
     Those that the tuner would skip are passed over, and the first that compiles and fits stands for the launch. After
-    `payload["seconds"]`, if that is not None, no further list is begun. With `payload["launchers"]`, what launches them
-    is built, too.
+    `payload["seconds"]`, if that is not None, no further list is begun.
 
     Returns:
         `groups`, one entry for each list begun: `resources` (None where nothing compiled), `chosen` (position in the
@@ -37,17 +37,27 @@ def compile_all(payload: dict[str, Any], folder: Path, channel: int) -> dict[str
         if seconds is not None and time.monotonic() - started > seconds:
             break
         launches = [Launch.model_validate(entry) for entry in entries]
-        groups.append(_first_that_fits(folder, launches, hardware, launcher=payload["launchers"]))
+        groups.append(_first_that_fits(folder, launches, hardware))
     return {"groups": groups}
 
 
-def _first_that_fits(folder: Path, launches: Sequence[Launch], hardware: Hardware, *, launcher: bool) -> dict[str, Any]:
+def fill_cache(payload: dict[str, Any], folder: Path, channel: int) -> None:
+    """Compile one launch into Triton's cache; what the compiler refuses, the process that launches it finds out."""
+    from egg_graph.evaluator.aot import compile
+
+    name_the_line_when_stuck(max(0.5, payload["wall_seconds"] - 1.0))
+    hardware = Hardware.model_validate(payload["hardware"])
+    with suppress(KernelFault):
+        compile.fill_cache(folder / CANDIDATE, Launch.model_validate(payload["launch"]), hardware)
+
+
+def _first_that_fits(folder: Path, launches: Sequence[Launch], hardware: Hardware) -> dict[str, Any]:
     from egg_graph.evaluator.aot import compile_launch
 
     passed_over: list[Finding] = []
     for number, launch in enumerate(launches):
         try:
-            resources = compile_launch(folder / CANDIDATE, launch, hardware, launcher=launcher)
+            resources = compile_launch(folder / CANDIDATE, launch, hardware)
         except KernelFault as fault:
             if not _is_skipped(fault):
                 return _entry(None, number, [fault.finding()], passed_over)
