@@ -19,7 +19,7 @@ MOST_PROGRAMS = 5000
 """Programs that are interpreted together; a B200 holds 4736 at once, if each is one or two warps."""
 STACK = 1 << 20
 """Stack of a program's thread [byte]."""
-WAIT = "waits in a loop for what no program writes: all that have not ended wait for each other"
+DEADLOCK = "waits in a loop for what no program writes: all that have not ended wait for each other"
 
 
 class Stopped(BaseException):
@@ -27,7 +27,7 @@ class Stopped(BaseException):
 
 
 @dataclass(eq=False)
-class TakesTurns:
+class CooperativeProgram:
     """One program of a cooperative launch."""
 
     linear: int
@@ -56,12 +56,12 @@ class CooperativeLaunch:
         self, launch: LaunchState, body: Callable[[], Any], enter: Callable[[tuple[int, int, int]], None]
     ) -> None:
         self.launch, self.body, self.enter = launch, body, enter
-        self.current: TakesTurns | None = None
+        self.current: CooperativeProgram | None = None
         self.hopeless_since = -1
         """The launch's `memory_changes` when all programs were found waiting; -1 where they were not."""
         self.stopping = False
 
-    def run(self, programs: list[TakesTurns]) -> Iterator[int]:
+    def run(self, programs: list[CooperativeProgram]) -> Iterator[int]:
         """Interpret these programs; yield the linear index of each when it has ended.
 
         Raises:
@@ -99,7 +99,7 @@ class CooperativeLaunch:
             threading.stack_size(usual)
             self.launch.wait_for_others = None
 
-    def _give_turn(self, program: TakesTurns) -> None:
+    def _give_turn(self, program: CooperativeProgram) -> None:
         """Let a program run until it waits or ends."""
         launch = self.launch
         if program.thread is None:
@@ -117,7 +117,7 @@ class CooperativeLaunch:
         program.pauses.acquire()
         program.acquired, program.loaded_values = launch.acquired, launch.loaded_values
 
-    def _whole(self, program: TakesTurns) -> None:
+    def _whole(self, program: CooperativeProgram) -> None:
         program.runs.acquire()
         try:
             self.body()

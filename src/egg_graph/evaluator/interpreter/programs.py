@@ -9,7 +9,7 @@ from typing import Any
 
 from triton.runtime import interpreter
 
-from egg_graph.evaluator.interpreter.cooperative import CooperativeLaunch, TakesTurns
+from egg_graph.evaluator.interpreter.cooperative import CooperativeLaunch, CooperativeProgram
 from egg_graph.evaluator.interpreter.run_state import LaunchState, RunState
 from egg_graph.evaluator.interpreter.while_loops import Waiting
 
@@ -107,7 +107,7 @@ def run_programs(
     counts = ProgramCounts(total)
     if launch.cooperative and not run.fake:
         together = CooperativeLaunch(launch, body, lambda program: builder.set_grid_idx(*program))
-        for linear in together.run([TakesTurns(linear, _place(linear, grid)) for linear in range(total)]):
+        for linear in together.run([CooperativeProgram(linear, _place(linear, grid)) for linear in range(total)]):
             counts.add(linear, _launch_counts(run, launch))
         return counts
     for linear in _chosen(run, total):

@@ -14,7 +14,7 @@ import numpy as np
 import triton.language as tl
 
 from egg_graph.evaluator.interpreter.conditions import refuse, truth_of_tensor, unwrap
-from egg_graph.evaluator.interpreter.cooperative import WAIT
+from egg_graph.evaluator.interpreter.cooperative import DEADLOCK
 from egg_graph.evaluator.interpreter.run_state import current_run
 from egg_graph.evaluator.wire.faults import KernelFault, Unfakeable
 
@@ -82,7 +82,7 @@ class WhileLoop:
             self.seen, self.next_look = None, self.iterations + 1
             if run.launch.wait_for_others():
                 return True
-            raise _timeout(WAIT, "Let every program publish what others wait for before it waits itself.")
+            raise _timeout(DEADLOCK, "Let every program publish what others wait for before it waits itself.")
         if run.launch.incomplete:
             raise Waiting
         raise _timeout(
