@@ -120,7 +120,7 @@ class Spec:
             yield "groups", conv.groups
 
     def wrapper_head(self) -> list[str]:
-        """Write docstring, operands and geometry: after these lines all of `geometry_arguments` are known."""
+        """Write docstring, operands and geometry."""
         last = "memory_format=torch.channels_last" if self.laid_out else ""
         constants = [f"{name} = {values[0]}" for name, values in self._numbers() if name not in self.varying]
         size = "out_# = (x.shape[@] + 2 * p_# - d_# * (weight.shape[@] - 1) - 1) // s_# + 1"
@@ -132,7 +132,6 @@ class Spec:
             f"x, weight, x_shape, weight_shape = x.contiguous({last}), weight.contiguous(), x.shape, weight.shape",
             *[f"{label} = {label}.contiguous()" for label in self.tail.labels],
             *(size.replace("#", str(d)).replace("@", str(d + 2)) for d in range(self.rank)),
-            *(self.lines("g_#, inverse_# = phase_numbers(s_#, d_#)") if self.transposed else []),
         ]
 
     @property
