@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 
 from egg_graph.expert.codegen.launch import call
 from egg_graph.expert.playbooks.convolution.match import Convolution
@@ -53,6 +54,11 @@ class Spec:
     @property
     def transposed(self) -> bool:
         return self.convolution.transposed
+
+    @property
+    def phases(self) -> int:
+        """Number of residues of a transposed convolution's output, where its stride is the same in every capture."""
+        return prod(stride[0] for stride in self.convolution.stride)
 
     def knob(self, knob: str) -> str:
         """Return the text that reads a knob, or what stands for it."""
