@@ -513,6 +513,44 @@ CASES: dict[str, Case] = {
         ({"B": 2, "C": 3, "N": 11, "H": 17}, {"B": 1, "C": 2, "N": 17, "H": 23}),
         ("tf32/padded",),
     ),
+    "convolution_transposed_greatest_of_phases": Case(  # windows and phases begin at the same places
+        module(
+            "y = torch.softmax(F.max_pool3d(self.conv(x), 2), 1) - self.bias.view(1, -1, 1, 1, 1); "
+            "return torch.max(y * torch.sigmoid(y), dim=1)[0]",
+            "B, C, N, H = 8, 3, 16, 16", "torch.randn(B, C, H, H + 1, H)",
+            init="c, n; self.conv = nn.ConvTranspose3d(c, n, 3, stride=2, padding=1, output_padding=1); "
+            "self.bias = nn.Parameter(torch.randn(n))",
+            init_args="C, N",
+        ),
+        ("tf32/phases", "ieee/phases", "bf16/phases"),
+        ({"B": 2, "N": 19, "H": 3}, {"B": 1, "C": 6, "H": 5}),
+        ("tf32/phases", "ieee/phases"),
+    ),
+    "convolution_transposed_mean_of_phases": Case(  # a tap reaches across windows, and the last outputs are in none
+        module(
+            "y = F.leaky_relu(self.conv(x), 0.2) * self.scale; y = F.max_pool2d(F.leaky_relu(y, 0.2), 2); "
+            "return torch.clamp(F.adaptive_avg_pool2d(y, 1), -1, 1)",
+            "B, C, N, H = 8, 16, 48, 32", "torch.randn(B, C, H, H + 1)",
+            init="c, n; self.conv = nn.ConvTranspose2d(c, n, (5, 4), 2, (0, 3), (1, 0), dilation=(1, 3)); "
+            "self.scale = nn.Parameter(torch.randn(n, 1, 1))",
+            init_args="C, N",
+        ),
+        ("tf32/phases", "ieee/phases", "bf16/phases"),
+        ({"B": 2, "C": 11, "N": 19, "H": 7}, {"B": 1, "N": 70, "H": 12}),
+        ("tf32/phases", "ieee/phases"),
+    ),
+    "convolution_transposed_greatest_of_few_phases": Case(
+        module(
+            "return F.max_pool3d(self.conv(x), (2, 1, 4), stride=(2, 1, 4)) * self.scale",
+            "B, C, N, H = 8, 8, 24, 16", "torch.randn(B, C, H, H, H)",
+            init="c, n; self.conv = nn.ConvTranspose3d(c, n, (2, 3, 7), (2, 1, 4), (3, 1, 2), bias=False); "
+            "self.scale = nn.Parameter(torch.randn(n, 1, 1, 1))",
+            init_args="C, N",
+        ),
+        ("tf32/phases",),
+        ({"B": 2, "C": 5, "N": 10, "H": 4},),
+        ("tf32/phases",),
+    ),
     "convolution_strided": Case(
         convolution("nn.Conv2d(c, n, (3, 5), s, (1, 2), (2, 1))", "torch.randn(B, C, H, H - 1)", "1, 1"),
         ("tf32/planes", "tf32/channels_last", "ieee/planes", "bf16/channels_last"),

@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 BUDGET = {"ieee": 3e-6, "tf32": 6e-4, "bf16": 5e-3, "fp16": 8e-4}
 """Relative error in the L2 norm. Rounding operands to nearest gives 3e-4 at TF32; truncating them would give twice that
 on these data, and an operand in bf16 five times that."""
-PRODUCTS = {f"tf32/{v}" for v in ("pointer", "tma", "tma_registers", "planes", "padded", "channels_last")} | {
+PRODUCTS = {f"tf32/{v}" for v in ("pointer", "tma", "tma_registers", "planes", "padded", "channels_last", "phases")} | {
     "bf16/pointer",
     "bf16/tma",
 }

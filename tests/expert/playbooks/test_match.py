@@ -290,6 +290,31 @@ def test_a_structure_counts_as_measured_only_where_the_survey_was_made() -> None
             assert not playbook.measured(graph, group, precision, target)
 
 
+@pytest.mark.parametrize(
+    ("layer", "body", "joined"),
+    [
+        ("3, 16, 3, 2, 1", "return F.max_pool3d(F.relu(y) * 2, 2) + 1", True),
+        ("3, 24, (4, 3, 2), (2, 1, 2)", "return F.max_pool3d(y, (2, 1, 2)).mean((2, 3, 4))", True),
+        ("3, 16, 3, 2, 1", "return F.max_pool3d(y, 3, 2)", False),  # windows overlap
+        ("3, 16, 3, 2, 1", "return F.max_pool3d(y, 2, padding=1)", False),
+        ("3, 16, 3, 2, 1", "return F.max_pool3d(y, 4)", False),
+        ("3, 16, 3, 2, 1", "return F.max_pool3d(y, 2), y", False),
+        ("3, 16, 3, 2, 1", "return F.max_pool3d(torch.softmax(y, 1), 2)", False),
+        ("3, 16, 3, 2, 1", "return torch.tanh(y).mean((2, 3, 4))", False),
+        ("3, 16, 3, 3, 1", "return F.max_pool3d(y, 3)", False),  # 27 phases are no power of two
+        ("3, 64, 3, 2, 1", "return F.max_pool3d(y, 2)", False),  # too many sums for a tile
+        ("64, 16, 3, 2, 1", "return F.max_pool3d(y, 2)", False),  # too many products with zero
+        ("4, 16, 3, 2, 1, groups=2", "return F.max_pool3d(y, 2)", False),
+    ],
+)
+def test_phases_are_joined_where_a_place_makes_a_window(layer: str, body: str, joined: bool) -> None:
+    channels, init = layer.split(",")[0], f"n; self.conv = nn.ConvTranspose3d({layer})"
+    inputs = f"torch.randn(B, {channels}, H, H, H + 1)"
+    plan = planned(module(f"y = self.conv(x); {body}", "B, H = 4, 12", inputs, init=init, init_args="0"))
+    group = next(group for group in plan.groups.values() if group.playbook == "convolution")
+    assert (group.variant == "phases") == joined == any("max_pool" in name for name in group.nodes)
+
+
 def test_only_structures_that_differ_are_proposed_for_a_convolution() -> None:
     graph, groups = convolutions()
     playbook = playbooks_by_name()["convolution"]

@@ -309,6 +309,46 @@ def pack_band(weight, groups, block_n, width, run, reach, unit, stride, dilation
     )
     return packed
 ''',
+    "pack_phases": '''@triton.jit
+def pack_phases_kernel(
+    w_ptr, packed_ptr, C, N, ROWS, total, T_0, T_1, T_2, S_0: tl.constexpr, S_1: tl.constexpr, S_2: tl.constexpr,
+    P_0, P_1, P_2, D_0, D_1, D_2, LOW_0, LOW_1, LOW_2, REACH_0: tl.constexpr, REACH_1: tl.constexpr,
+    REACH_2: tl.constexpr, WIDTH: tl.constexpr, ROUND: tl.constexpr, BLOCK: tl.constexpr,
+):
+    """packed[phase, n, u, c] = w[c, n, t] where t D = phase + P - S (LOW + u) along each dimension, else zero."""
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    c = i % WIDTH
+    u = i // WIDTH % (REACH_0 * REACH_1 * REACH_2)
+    n = i // (WIDTH * REACH_0 * REACH_1 * REACH_2) % ROWS
+    phase = i // (WIDTH * REACH_0 * REACH_1 * REACH_2 * ROWS)
+    from_0 = phase // (S_1 * S_2) + P_0 - S_0 * (LOW_0 + u // (REACH_1 * REACH_2))
+    from_1 = phase // S_2 % S_1 + P_1 - S_1 * (LOW_1 + u // REACH_2 % REACH_1)
+    from_2 = phase % S_2 + P_2 - S_2 * (LOW_2 + u % REACH_2)
+    real = (i < total) & (c < C) & (n < N)
+    real = real & (from_0 >= 0) & (from_0 % D_0 == 0) & (from_0 // D_0 < T_0)
+    real = real & (from_1 >= 0) & (from_1 % D_1 == 0) & (from_1 // D_1 < T_1)
+    real = real & (from_2 >= 0) & (from_2 % D_2 == 0) & (from_2 // D_2 < T_2)
+    tap = (from_0 // D_0 * T_1 + from_1 // D_1) * T_2 + from_2 // D_2
+    w = tl.load(w_ptr + (c * N + n) * (T_0 * T_1 * T_2) + tap, mask=real, other=0.0)
+    if ROUND:
+        w = round_to_tf32(w)
+    tl.store(packed_ptr + i, w, mask=i < total)
+
+
+def pack_phases(weight, block_n, width, stride, padding, dilation, low, reach, round_tf32):
+    """A copy of a transposed convolution's weight [C, N, *taps] as columns of a product: for each residue modulo the
+    stride block_n channels, each with its taps where they meet `reach` inputs from `low` on, and zeros elsewhere."""
+    C, N, ones = *weight.shape[:2], (1, 1)
+    taps, stride, dilation, reach = ((*ones, *n)[-3:] for n in (weight.shape[2:], stride, dilation, reach))
+    padding, low = ((0, 0, *n)[-3:] for n in (padding, low))
+    phases = stride[0] * stride[1] * stride[2]
+    packed = torch.empty((phases, block_n, *reach, width), device=weight.device, dtype=weight.dtype)
+    pack_phases_kernel[(triton.cdiv(packed.numel(), 1024),)](
+        weight, packed, C, N, block_n, packed.numel(), *taps, *stride, *padding, *dilation, *low, *reach, WIDTH=width,
+        ROUND=round_tf32, BLOCK=1024, num_warps=4,
+    )
+    return packed
+''',
     "join_sums": '''@triton.jit
 def join_sums_kernel(parts_ptr, total_ptr, n_parts, scale, BLOCK: tl.constexpr):
     """total[row] = scale * the sum of parts[row, :]."""
@@ -383,6 +423,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "channels_last": ("round_to_tf32",),
     "padded_channels_last": ("round_to_tf32",),
     "pack_band": ("round_to_tf32",),
+    "pack_phases": ("round_to_tf32",),
     "tf32_descriptor": ("tensor_descriptor", "tma_ready"),
 }
 """Helper -> the helpers that it calls."""

@@ -358,6 +358,7 @@ def write_implicit_wrapper(spec: Spec) -> str:
     """Write the function that packs the filter, allocates the output and launches."""
     lines = [
         *spec.wrapper_head(),
+        *(spec.lines("g_#, inverse_# = phase_numbers(s_#, d_#)") if spec.transposed else []),
         *([] if spec.transposed else ["groups = x.shape[1] // weight.shape[1]"]),
         "C = x.shape[1] // groups",
         *spec.numbered_channels("weight.shape[1]" if spec.transposed else "weight.shape[0] // groups"),

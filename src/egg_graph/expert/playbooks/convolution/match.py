@@ -11,8 +11,10 @@ from egg_graph.expert.codegen.group import Group
 from egg_graph.expert.codegen.indexing import Vector
 from egg_graph.expert.codegen.parts import PARTS
 from egg_graph.expert.codegen.reductions import dimensions_of
-from egg_graph.expert.playbooks.convolution.window import MISREDUCED_RUN, anchor_of, window_at
+from egg_graph.expert.playbooks.channels.layout import CHANNELS_LAST
+from egg_graph.expert.playbooks.convolution.window import MISREDUCED_RUN, Window, anchor_of, window_at
 from egg_graph.expert.playbooks.gemm.match import dimensions
+from egg_graph.expert.playbooks.knobs import power_of_two
 
 PLAIN = {"conv1d": 1, "conv2d": 2, "conv3d": 3}
 TRANSPOSED = {"conv_transpose1d": 1, "conv_transpose2d": 2, "conv_transpose3d": 3}
@@ -20,6 +22,10 @@ ADDRESSABLE = 2**31
 """Positions inside one sample, and rows of the implicit product, are counted in 32 bits."""
 MOST_CHANNELS_HELD = 128
 """Channels of the output up to which one program holds all of them, so that its tail can reduce over them."""
+MOST_COLUMNS = 256
+"""Phases times channels of the output up to which one program computes all phases of a transposed convolution."""
+FEW_READ = 16
+"""Channels of the input up to which it does so: beyond, the zeros that it multiplies cost more than the output."""
 CHANNEL_REDUCTIONS = frozenset({"sum", "mean", "amax", "amin", "var"})
 PIXEL_REDUCTIONS = frozenset({"sum", "mean", "var"})
 
@@ -136,6 +142,28 @@ def channels_can_be_held(graph: CapturedGraph, convolution: Convolution) -> bool
     return few and set(convolution.groups) == {1} and 1 not in convolution.node.size(1)
 
 
+def phases_can_be_held(graph: CapturedGraph, convolution: Convolution) -> bool:
+    """Return whether one program can hold what a place of a transposed convolution makes: all phases, all channels."""
+    if not convolution.transposed or set(convolution.groups) != {1} or graph[convolution.x].op == CHANNELS_LAST:
+        return False
+    phases = prod(stride[0] for stride in convolution.stride)
+    fixed = all(len(set(stride)) == 1 for stride in convolution.stride)
+    fits = columns_of_phases(graph, convolution) <= MOST_COLUMNS and convolution.channels(graph)[0] <= FEW_READ
+    small = prod(convolution.node.shape[2:]) * FEW_READ < ADDRESSABLE
+    return fixed and phases.bit_count() == 1 < phases and fits and small
+
+
+def columns_of_phases(graph: CapturedGraph, convolution: Convolution) -> int:
+    """Return how many columns the product has that makes all phases of all channels."""
+    phases = prod(stride[0] for stride in convolution.stride)
+    return phases * power_of_two(convolution.channels(graph)[1], 16)
+
+
+def joins_phases(convolution: Convolution, window: Window) -> bool:
+    """Return whether a window's pixels are what the phases of a transposed convolution make of one place."""
+    return window.sizes == tuple(stride[0] for stride in convolution.stride)
+
+
 def group_at(
     graph: CapturedGraph,
     playbook: str,
@@ -155,7 +183,7 @@ def group_at(
         free: Nodes that may be taken.
         variant: The group's structure.
         reduces: Whether that structure can reduce over windows of pixels, and over all pixels (a sum, or a mean and a
-            variance of the same).
+            variance of the same); of a transposed convolution, where `phases_can_be_held`, over windows first.
         leaves_moments: Whether it should leave the moments of its tiles for a norm behind it.
     """
     convolution = convolution_at(graph, start)
@@ -210,12 +238,14 @@ def _is_whole(graph: CapturedGraph, convolution: Convolution, chain: list[str]) 
 def _reduces(graph: CapturedGraph, convolution: Convolution, anchor: Node, chain: list[str], node: Node) -> bool:
     """Return whether a node reduces what the chain computes over windows of pixels, or over all of them."""
     if reduces_pixels(anchor, node, graph[node.inputs[0]]):
-        return _may_be_reduced(graph, convolution, anchor)
+        apart = convolution.transposed and anchor is convolution.node
+        return not apart and _may_be_reduced(graph, convolution, anchor)
     window = window_at(graph, anchor, node) if anchor is convolution.node else None
+    if window is None or (convolution.transposed and not joins_phases(convolution, window)):
+        return False
     steps = [graph[name] for name in chain[1:]]
-    if window is None or (
-        window.along_line == MISREDUCED_RUN and any(reduces_channels(anchor, n, graph[n.inputs[0]]) for n in steps)
-    ):
+    over_channels = any(reduces_channels(anchor, n, graph[n.inputs[0]]) for n in steps)
+    if over_channels and (convolution.transposed or window.along_line == MISREDUCED_RUN):
         return False
     outside = [(graph[name], step) for step in steps for name in step.inputs if name not in chain]
     return all(_by_channel(operand, step) for operand, step in outside)

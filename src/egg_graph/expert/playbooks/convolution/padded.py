@@ -94,7 +94,7 @@ def write_padded(spec: Spec) -> str:
         *(f"{name}: tl.constexpr" for name in (*names, "BLOCK_M", "BLOCK_N", "BLOCK_K", "RUN")),
     ]  # fmt: skip
     lines = [*_rows(spec), *(_walk(spec) if spec.tail.window else _loop(spec)), *_places(spec), *spec.tail.lines]
-    lines += parts_of_tile(spec) if spec.tail.pixels else _stored(spec)
+    lines += parts_of_tile(spec) if spec.tail.pixels else stored(spec)
     doc = f"{spec.tail.formula}: BLOCK_M runs of outputs times BLOCK_N channels a program. Sums are in fp32."
     return kernel(f"{spec.name}_kernel", arguments, doc, lines)
 
@@ -119,8 +119,8 @@ def _rows(spec: Spec) -> list[str]:
         "plane = (tile // tiles_m).to(tl.int64)",
         "sample, group = plane // GROUPS, plane % GROUPS",
         "row = tl.minimum(tile % tiles_m * BLOCK_M + tl.arange(0, BLOCK_M), ROWS - 1)",
-        *_decoded("row", "j", across),
-        f"base = {_pixel(spec, [*(f'j_{d} * ({apart[d]})' for d in range(last)), f'j_{last} * (RUN * S_{last})'])}",
+        *decoded("row", "j", across),
+        f"base = {pixel(spec, [*(f'j_{d} * ({apart[d]})' for d in range(last)), f'j_{last} * (RUN * S_{last})'])}",
         f"x_rows = x_ptr + plane * ({spec.each('SIZE_#', ' * ')} * WIDTH) + (base * WIDTH)[:, None]",
         f"K: tl.constexpr = {' * '.join([*(f'T_{d}' for d in range(last)), 'REACH'])} * WIDTH",
         "cols = (group * (tiles_n * BLOCK_N) + first_channel) * RUN + tl.arange(0, BLOCK_N * RUN)",
@@ -142,7 +142,7 @@ def _window_size(spec: Spec, d: int) -> str:
     return f"OUT_{d}" if size == WHOLE else str(size)
 
 
-def _decoded(index: str, name: str, sizes: list[str]) -> list[str]:
+def decoded(index: str, name: str, sizes: list[str]) -> list[str]:
     """Decode an index into one for each dimension."""
     lines = []
     for d, size in enumerate(sizes):
@@ -152,7 +152,7 @@ def _decoded(index: str, name: str, sizes: list[str]) -> list[str]:
     return lines
 
 
-def _pixel(spec: Spec, coordinates: list[str]) -> str:
+def pixel(spec: Spec, coordinates: list[str]) -> str:
     """Write the number of a pixel of the copy from its coordinates."""
     text = coordinates[0]
     for d in range(1, spec.rank):
@@ -165,11 +165,11 @@ def _walk(spec: Spec) -> list[str]:
     window, last = spec.tail.window, spec.rank - 1
     assert window is not None
     sizes = [_window_size(spec, d) for d in range(last)]
-    offset = _pixel(spec, [*(f"at_{d} * S_{d}" for d in range(last)), "0"])
+    offset = pixel(spec, [*(f"at_{d} * S_{d}" for d in range(last)), "0"])
     lines = [
         f"pooled = tl.full((BLOCK_N, BLOCK_M * RUN), {NEUTRAL[window.kind]}, dtype=tl.float32)",
         f"for place in range(0, {' * '.join(sizes) or '1'}):",
-        *(f"    {line}" for line in _decoded("place", "at", sizes)),
+        *(f"    {line}" for line in decoded("place", "at", sizes)),
         *(f"    {line}" for line in _loop(spec, f" + ({offset}) * WIDTH" if sizes else "")),
         *(f"    {line}" for line in spec.tail.walked),
         f"    pooled = {JOINED[window.kind].format('pooled', spec.tail.joined)}",
@@ -186,20 +186,41 @@ def _walk(spec: Spec) -> list[str]:
 
 
 def _loop(spec: Spec, start: str = "") -> list[str]:
-    """Sum over taps and channels; a summand beyond the last is masked, for x may hold what times zero is no zero.
+    """Sum over taps and channels, and turn the sums to channels times positions.
 
     Args:
+        spec: The convolution.
         start: Added to where the first tap lies.
     """
     last = spec.rank - 1
     reached = [*(f"T_{d}" for d in range(last)), "REACH"]
-    offset = _pixel(spec, [*(f"tap_{d} * D_{d}" for d in range(last)), f"tap_{last} * UNIT"])
+    offset = pixel(spec, [*(f"tap_{d} * D_{d}" for d in range(last)), f"tap_{last} * UNIT"])
     return [
-        "acc = tl.zeros((BLOCK_M, BLOCK_N * RUN), dtype=tl.float32)",
+        *summed(spec, "BLOCK_N * RUN", reached, offset, start),
+        "if RUN == 1:  # from here on: channels times positions",
+        "    acc = tl.trans(acc)",
+        "else:",
+        "    acc = tl.permute(tl.reshape(acc, (BLOCK_M, BLOCK_N, RUN)), (1, 0, 2))",
+        "    acc = tl.reshape(acc, (BLOCK_N, BLOCK_M * RUN))",
+    ]
+
+
+def summed(spec: Spec, columns: str, reached: list[str], offset: str, start: str = "") -> list[str]:
+    """Sum over taps and channels; a summand beyond the last is masked, for x may hold what times zero is no zero.
+
+    Args:
+        spec: The convolution.
+        columns: How many the product has.
+        reached: Number of taps along each dimension.
+        offset: From the pixel of a row's first tap to that of the tap at hand.
+        start: Added to where the first tap lies.
+    """
+    return [
+        f"acc = tl.zeros((BLOCK_M, {columns}), dtype=tl.float32)",
         "for start in range(0, K, BLOCK_K):",
         "    k = start + tl.arange(0, BLOCK_K)",
         "    tap = k // WIDTH",
-        *(f"    {line}" for line in _decoded("tap", "tap", reached)),
+        *(f"    {line}" for line in decoded("tap", "tap", reached)),
         f"    offset = ({offset}) * WIDTH + k % WIDTH{start}",
         "    if K % BLOCK_K == 0:",
         "        a = tl.load(x_rows + offset[None, :])",
@@ -208,11 +229,6 @@ def _loop(spec: Spec, start: str = "") -> list[str]:
         "        a = tl.load(x_rows + offset[None, :], mask=(k < K)[None, :], other=0.0)",
         "        b = tl.load(w_cols + k[:, None], mask=(k < K)[:, None], other=0.0)",
         f"    acc = tl.dot(a, b, acc{spec.precision})",
-        "if RUN == 1:  # from here on: channels times positions",
-        "    acc = tl.trans(acc)",
-        "else:",
-        "    acc = tl.permute(tl.reshape(acc, (BLOCK_M, BLOCK_N, RUN)), (1, 0, 2))",
-        "    acc = tl.reshape(acc, (BLOCK_N, BLOCK_M * RUN))",
     ]
 
 
@@ -224,7 +240,7 @@ def _places(spec: Spec) -> list[str]:
         f"OUT_PIXELS: tl.constexpr = {spec.each('V_#', ' * ')}",
         f"place = tile % tiles_m * (BLOCK_M * {own}) + tl.arange(0, BLOCK_M * {own})",
         f"in_places = place < ROWS * {own}",
-        *_decoded("place", "o", [*(f"V_{d}" for d in range(last)), f"(RUNS * {own})"]),
+        *decoded("place", "o", [*(f"V_{d}" for d in range(last)), f"(RUNS * {own})"]),
         f"if V_{last} % {own} != 0:  # then the last run of a line ends beyond it",
         f"    in_places = in_places & (o_{last} < V_{last})",
         f"    place = place // (RUNS * {own}) * V_{last} + o_{last}",
@@ -233,7 +249,7 @@ def _places(spec: Spec) -> list[str]:
     ]
 
 
-def _stored(spec: Spec) -> list[str]:
+def stored(spec: Spec) -> list[str]:
     """Store what the tail computed."""
     lines = []
     if spec.tail.without_channels:

@@ -10,9 +10,10 @@ from egg_graph.expert.playbooks.convolution.spec import Spec
 
 def parts_of_tile(spec: Spec) -> list[str]:
     """Reduce what the tail computed over the tile's pixels, and store a number for each channel."""
-    lines = [f"total = tl.sum(tl.where(inside, {spec.tail.result}, 0.0), axis=1)"]
-    part = "((sample * GROUPS + group) * N + first_channel + tl.arange(0, BLOCK_N)) * tiles_m + tile % tiles_m"
-    lines.append(f"part = {part}")
+    lines = [
+        f"total = tl.sum(tl.where(inside, {spec.tail.result}, 0.0), axis=1)",
+        "part = (sample * (GROUPS * N) + channel) * tiles_m + tile % tiles_m",
+    ]
     if not _has_variance(spec):
         return [*lines, "tl.store(out_ptr + part, total, mask=in_channels)"]
     return [

@@ -22,8 +22,10 @@ from egg_graph.expert.playbooks.convolution.match import (
     PLAIN,
     TRANSPOSED,
     Convolution,
+    columns_of_phases,
     convolution_at,
     group_at,
+    phases_can_be_held,
     reduces_pixels,
 )
 from egg_graph.expert.playbooks.convolution.padded import (
@@ -34,6 +36,12 @@ from egg_graph.expert.playbooks.convolution.padded import (
     write_padded,
     write_padded_wrapper,
 )
+from egg_graph.expert.playbooks.convolution.phases import (
+    phases_config,
+    phases_space,
+    write_phases,
+    write_phases_wrapper,
+)
 from egg_graph.expert.playbooks.convolution.pixel_parts import joining_helper
 from egg_graph.expert.playbooks.convolution.spec import Spec
 from egg_graph.expert.playbooks.convolution.tail import Tail, TailWriter
@@ -41,7 +49,7 @@ from egg_graph.expert.playbooks.convolution.window import anchor_of
 from egg_graph.expert.playbooks.knobs import multiprocessors
 from egg_graph.expert.playbooks.playbook import LIBRARY, Alternative, Playbook, Remedy
 from egg_graph.expert.playbooks.survey import survey_of
-from egg_graph.schema import TF32, Hardware, Knob, Precision
+from egg_graph.schema import TF32, ConfigSpace, Hardware, Knob, Precision
 
 CHANNELS_WORTH_PADDING = 16
 """Up to this many input channels of a group, a padded copy with its channels innermost costs less than the tests and
@@ -56,21 +64,22 @@ network has a hundred that differ in nothing else, and each would be compiled.""
 class ConvolutionPlaybook(Playbook):
     """`conv1d`, `conv2d`, `conv3d` and their transposes, then any pointwise chain and reductions of it, in one kernel.
 
-    Over up to 128 channels in every structure but `depthwise`; over pooling windows and over all pixels in `padded`.
+    Over up to 128 channels in every structure but `depthwise`; over pooling windows and over all pixels in `padded`,
+    and in `phases`, where the windows are as wide as the stride of a transposed convolution.
     """
 
     name = "convolution"
     operators = frozenset({"convolution", *PLAIN, *TRANSPOSED})
     guidance = (
         "Convolution: implicit GEMM, rows are output positions, columns output channels. The pointwise chain behind it "
-        "belongs into its epilogue, and so does a reduction over up to 128 channels, all in one tile. With few input "
-        "channels sum over channels and taps as one index, over a padded, rounded copy with channels innermost: loads "
-        "are wide, without bounds; walk the windows of a pooling or the depth there, and leave one sum a tile of what "
-        "is averaged over all pixels. With many, pack the filter with channels innermost; above about 32 a pass that "
-        "moves channels innermost pays. A transposed convolution of stride s is one dense convolution for each "
-        "residue: multiply no zeros. Depthwise: no tensor cores."
+        "belongs into its epilogue, and a reduction over up to 128 channels. With few input channels sum over channels "
+        "and taps as one index, over a padded, rounded copy with channels innermost: loads are wide, without bounds; "
+        "walk a pooling's windows or the depth there; leave one sum a tile of an average over all pixels. With many, "
+        "pack the filter with channels innermost; above 32 a pass that moves them pays. Transposed, stride s: one "
+        "dense convolution a residue, no zeros; but before maximum pooling by s make all residues columns of one tile "
+        "and write their maximum alone. Depthwise: no tensor cores."
     )
-    variants = ("planes", "padded", "channels_last", "depthwise")
+    variants = ("planes", "padded", "channels_last", "depthwise", "phases")
     alternatives = (
         Alternative(
             "padded", "memory_access", "a padded copy with few channels innermost spares every test and narrow load",
@@ -88,14 +97,18 @@ class ConvolutionPlaybook(Playbook):
     complexity = 7
 
     def remedy(self, kind: str, group: str, variant: str, knobs: Mapping[str, Knob]) -> Remedy:
-        """Choose what to change after a failure; a depthwise convolution has no plainer structure."""
-        return super().remedy(kind, group, "" if variant == "depthwise" else variant, knobs)
+        """Choose what to change after a failure; two structures have no plainer one."""
+        return super().remedy(kind, group, "" if variant in ("depthwise", "phases") else variant, knobs)
 
     def match(self, graph: CapturedGraph, start: str, free: frozenset[str]) -> Group | None:
         """Group the convolution at `start` with the pointwise chain behind it."""
         convolution = convolution_at(graph, start)
         if convolution is None:
             return None
+        if phases_can_be_held(graph, convolution):
+            group = group_at(graph, self.name, start, free, "phases", reduces=True)
+            if _reduces(graph, convolution, group):
+                return group
         structure = structure_of(graph, convolution, "")
         moments = leaves_moments(graph, convolution)
         return group_at(graph, self.name, start, free, structure, reduces=structure == "padded", leaves_moments=moments)
@@ -104,15 +117,19 @@ class ConvolutionPlaybook(Playbook):
         """Return the structures that `write` does not replace by another."""
         convolution = _convolution_of(graph, group)
         if _reduces(graph, convolution, group):
-            return ("padded",)
+            return (_structure_of(graph, convolution, group),)
         return tuple(v for v in self.variants if structure_of(graph, convolution, v) == v)
 
     def measured(self, graph: CapturedGraph, group: Group, precision: Precision, target: Hardware) -> str:
         """Return the survey: the rules of `tiles.structure_for` are fitted to it, and no library came near them.
 
-        Between `FEWEST_MOVED` and `FEW_CHANNELS` channels it read the input of a transposed convolution one way alone.
+        Between `FEWEST_MOVED` and `FEW_CHANNELS` channels it read the input of a transposed convolution one way alone,
+        and it had no structure that joins phases.
         """
-        shape = shape_of(graph, _convolution_of(graph, group))
+        convolution = _convolution_of(graph, group)
+        shape = shape_of(graph, convolution)
+        if _structure_of(graph, convolution, group) == "phases":
+            return ""
         if shape.transposed and tiles.FEWEST_MOVED <= shape.channels_in < tiles.FEW_CHANNELS:
             return ""
         return survey_of(graph, group, precision, target, TF32)
@@ -125,15 +142,12 @@ class ConvolutionPlaybook(Playbook):
         Those that a fold summed are not: they go in two parts each (see `Node.of_sums`).
         """
         convolution = _convolution_of(graph, group)
-        reduces = _reduces(graph, convolution, group)
-        structure = structure_of(graph, convolution, "padded" if reduces else group.variant)
+        structure = _structure_of(graph, convolution, group)
         tile = _TILES.get(structure, implicit_tile)(convolution.rank)
         tail = TailWriter(graph, group, convolution, tile).write()
         spec = _spec(graph, group, name, precision, target, structure, tail)
         write_kernel, write_wrapper = _WRITERS.get(structure, (write_implicit, write_implicit_wrapper))
-        channels_out = convolution.channels(graph)[1]
-        padded = structure == "padded"
-        found = padded_space(spec.config, tail) if padded else tiles.space(spec.config, channels_out)
+        found = _space(graph, spec, structure)
         config, space = Tuning(spec.config, found).without(spec.fixed).prefixed(name)
         return KernelCode(
             function=name,
@@ -150,10 +164,11 @@ class ConvolutionPlaybook(Playbook):
         )
 
 
-_TILES = {"depthwise": depthwise_tile, "padded": padded_tile}
+_TILES = {"depthwise": depthwise_tile, "padded": padded_tile, "phases": padded_tile}
 _WRITERS = {
     "depthwise": (write_depthwise, write_depthwise_wrapper),
     "padded": (write_padded, write_padded_wrapper),
+    "phases": (write_phases, write_phases_wrapper),
 }
 """The structures that are no implicit GEMM over the input as it lies or with its channels moved."""
 
@@ -169,8 +184,25 @@ def _reduces(graph: CapturedGraph, convolution: Convolution, group: Group) -> bo
     return anchor is not convolution.node or any(reduces_pixels(anchor, n, graph[n.inputs[0]]) for n in ends)
 
 
+def _structure_of(graph: CapturedGraph, convolution: Convolution, group: Group) -> str:
+    """Return the structure to write for a group: the only one where it reduces pixels, else that of its variant."""
+    if not _reduces(graph, convolution, group):
+        return structure_of(graph, convolution, group.variant)
+    return "phases" if convolution.transposed else "padded"
+
+
+def _space(graph: CapturedGraph, spec: Spec, structure: str) -> ConfigSpace:
+    """Return what each tuning stage may try for the knobs."""
+    if structure == "padded":
+        return padded_space(spec.config, spec.tail)
+    if structure == "phases":
+        return phases_space(columns_of_phases(graph, spec.convolution))
+    return tiles.space(spec.config, spec.convolution.channels(graph)[1])
+
+
 def structure_of(graph: CapturedGraph, convolution: Convolution, wish: str) -> str:
     """Return the structure to write: the one wished for where it fits, else the one that pays for this shape."""
+    wish = "" if wish == "phases" else wish
     if convolution.is_depthwise(graph):
         return "depthwise"
     if graph[convolution.x].op == CHANNELS_LAST:
@@ -240,6 +272,8 @@ def _spec(
         config = tiles.depthwise_config(prod(node.shape[2:]), shape.taps)
     elif structure == "padded":
         config = padded_config(shape.channels_out, tail)
+    elif structure == "phases":
+        config = phases_config(columns_of_phases(graph, convolution), all_digits=fp32 and not round_tf32)
     else:
         config = tiles.implicit_config(shape, read, all_digits=fp32 and not round_tf32, tf32x3=tf32x3)
         positions, groups = node.shape[0] * prod(node.shape[2:]), convolution.groups[0]
@@ -249,7 +283,7 @@ def _spec(
         name, convolution, tail,
         "x.dtype" if output.dtype == node.dtype else f"torch.{output.dtype}",
         round_tf32, tf32x3, fp32 and not tensor_cores, read == "flat", structure == "channels_last", config,
-        structure != "depthwise" and (structure == "padded" or read != "flat")
+        structure != "depthwise" and (structure in ("padded", "phases") or read != "flat")
         and graph.is_parameter(convolution.weight),
         read in ("planes", "channels_last") and shape.channels_in % 16 == 0 and _has_many(graph),
         structure != "depthwise" and not tail.reshapes and not tail.parts and may_be_a_slice(graph, output.name),
@@ -266,9 +300,10 @@ def _helpers(spec: Spec, structure: str) -> set[str]:
     if structure == "depthwise":
         return set()
     kept = {"kept_copy"} if spec.keeps else set()
-    if structure == "padded":
+    if structure in ("padded", "phases"):
         joins = {joining_helper(spec)} if spec.tail.pixels else set()
-        return {"padded_channels_last", "pack_band"} | kept | joins
+        packs = {"pack_band"} if structure == "padded" else {"pack_phases", "column_halves"}
+        return {"padded_channels_last"} | packs | kept | joins
     found = kept | {"grouped_tile", "column_halves"} | ({"round_to_tf32"} if spec.round_tf32 else set())
     if spec.transposed:
         found.add("phase_numbers")

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 
 from egg_graph.expert.codegen.launch import call
 from egg_graph.expert.playbooks.convolution.match import Convolution
@@ -53,6 +54,11 @@ class Spec:
     @property
     def transposed(self) -> bool:
         return self.convolution.transposed
+
+    @property
+    def phases(self) -> int:
+        """Number of residues of a transposed convolution's output, where its stride is the same in every capture."""
+        return prod(stride[0] for stride in self.convolution.stride)
 
     def knob(self, knob: str) -> str:
         """Return the text that reads a knob, or what stands for it."""
@@ -120,7 +126,7 @@ class Spec:
             yield "groups", conv.groups
 
     def wrapper_head(self) -> list[str]:
-        """Write docstring, operands and geometry: after these lines all of `geometry_arguments` are known."""
+        """Write docstring, operands and geometry."""
         last = "memory_format=torch.channels_last" if self.laid_out else ""
         constants = [f"{name} = {values[0]}" for name, values in self._numbers() if name not in self.varying]
         size = "out_# = (x.shape[@] + 2 * p_# - d_# * (weight.shape[@] - 1) - 1) // s_# + 1"
@@ -132,7 +138,6 @@ class Spec:
             f"x, weight, x_shape, weight_shape = x.contiguous({last}), weight.contiguous(), x.shape, weight.shape",
             *[f"{label} = {label}.contiguous()" for label in self.tail.labels],
             *(size.replace("#", str(d)).replace("@", str(d + 2)) for d in range(self.rank)),
-            *(self.lines("g_#, inverse_# = phase_numbers(s_#, d_#)") if self.transposed else []),
         ]
 
     @property
