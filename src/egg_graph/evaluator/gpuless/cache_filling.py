@@ -22,6 +22,8 @@ LAUNCH_SECONDS, RECORD_SECONDS = 0.2, 10.0
 """Time limits of recording one forward [s]: per launch, and in all."""
 COMPILE_SECONDS = 20.0
 """No further launch of a forward is compiled after this time [s]."""
+SIDE_BY_SIDE = 6
+"""Launches of one forward that are compiled at a time, where few forwards are."""
 
 
 def recording_call(ladder: GpulessLadder, problem: Problem, shape: str = "full") -> dict[str, Any]:
@@ -30,7 +32,12 @@ def recording_call(ladder: GpulessLadder, problem: Problem, shape: str = "full")
 
 
 def fill_cache(
-    ladder: GpulessLadder, task: KernelTask, candidate: Candidate, call: dict[str, Any], folder: Path
+    ladder: GpulessLadder,
+    task: KernelTask,
+    candidate: Candidate,
+    call: dict[str, Any],
+    folder: Path,
+    side_by_side: int = SIDE_BY_SIDE,
 ) -> None:
     """Compile what one forward launches into Triton's cache in a folder.
 
@@ -40,12 +47,13 @@ def fill_cache(
         candidate: the kernel.
         call: payload of the run that records its launches (`recording_call`).
         folder: where the candidate's process will run.
+        side_by_side: launches that are compiled at a time.
     """
     try:
         with hear_progress(None):
             run = ladder.launches(task, candidate, call, EvaluationBuilder())
             if run is not None:
                 compiler = TargetCompiler(ladder.jobs, task, candidate)
-                compiler.fill_cache(distinct(run.launches), folder, COMPILE_SECONDS)
+                compiler.fill_cache(distinct(run.launches), folder, COMPILE_SECONDS, side_by_side)
     except InfrastructureError:  # the process on the GPU finds out for itself
         return

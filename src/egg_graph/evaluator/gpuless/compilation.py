@@ -18,8 +18,6 @@ from egg_graph.schema import Candidate, Finding, KernelResources, KernelTask
 
 OTHERS_SECONDS = 12.0
 """No further tuning configuration is compiled after this time [s]."""
-SIDE_BY_SIDE = 6
-"""Launches of one forward that are compiled side by side."""
 SHOWN = 3
 """Skipped configurations that a statement lists."""
 
@@ -76,13 +74,14 @@ class TargetCompiler:
                 findings += [Finding.model_validate(f) for f in group["findings"]]
         return findings
 
-    def fill_cache(self, launches: Sequence[Launch], folder: Path, seconds: float) -> None:
+    def fill_cache(self, launches: Sequence[Launch], folder: Path, seconds: float, side_by_side: int) -> None:
         """Compile launches under all their configurations, for a process that runs the candidate on this machine's GPU.
 
         Args:
-            launches: what to compile, side by side.
+            launches: what to compile.
             folder: the candidate's, where that process runs; Triton's cache lies in it.
             seconds: no further one is compiled after this time [s].
+            side_by_side: how many are compiled at a time.
         """
         end = time.monotonic() + seconds
 
@@ -91,7 +90,7 @@ class TargetCompiler:
                 self._job("fill_cache", folder, launch=_entry(launch))
 
         all_of_them = [launch for first in launches for launch in (first, *first.alternatives)]
-        with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        with ThreadPoolExecutor(side_by_side) as pool:
             list(pool.map(compile_one, all_of_them))
 
     def _run(

@@ -18,7 +18,7 @@ from egg_graph.evaluator.spending import spending_on
 from egg_graph.schema import Candidate, Trial
 
 COMPILERS = 12
-"""Most configurations that are compiled side by side."""
+"""Most launches, of one configuration or several, that are compiled side by side."""
 
 
 @dataclass(frozen=True)
@@ -58,11 +58,11 @@ def _compile_all(
     rejected: Sequence[Trial | None],
     folders: Sequence[Path],
 ) -> None:
-    call = recording_call(ladder, problem)
+    call, side_by_side = recording_call(ladder, problem), max(1, COMPILERS // len(candidates))
 
     def compile_one(candidate: Candidate, trial: Trial | None, folder: Path) -> None:
         if trial is None:
-            fill_cache(ladder, problem.task, candidate, call, folder)
+            fill_cache(ladder, problem.task, candidate, call, folder, side_by_side)
 
     with ThreadPoolExecutor(min(COMPILERS, len(os.sched_getaffinity(0)))) as pool:
         list(pool.map(compile_one, candidates, rejected, folders))
