@@ -1,10 +1,12 @@
 """Whose fault an exception in the worker is."""
 
+import ast
 import traceback
 from pathlib import Path
 
 import pytest
 
+from egg_graph.evaluator.evidence.shape_refusals import shape_refusal
 from egg_graph.evaluator.host.exceptions import describe
 from egg_graph.evaluator.wire.faults import KernelFault
 
@@ -18,6 +20,8 @@ def library(x):
 def leave():
     raise SystemExit(0)
 """
+FILLING = 40 * "    filling = tl.load(x)  # a line before the one at fault\n"
+KERNEL = f"def kernel(x, o):\n{FILLING}    product = tl.dot(a, b)\n"
 
 
 @pytest.fixture
@@ -88,3 +92,16 @@ def test_a_fault_inside_another_error_is_told_and_so_is_a_wrong_entry_point(cand
     assert describe(error, candidate).kind == "write_race"
     message = "ModelNew.__init__() missing 1 required positional argument: 'n'"
     assert describe(TypeError(message), candidate).kind == "exception"
+
+
+def test_what_the_compiler_says_is_told_before_the_code_that_it_quotes(candidate: Path) -> None:
+    errors = pytest.importorskip("triton.compiler.errors")
+    call = ast.parse(KERNEL).body[0].body[-1].value  # type: ignore[attr-defined]
+    refusal = "AssertionError('Input shapes should have M >= 1, N >= 1 and K >= 16')"
+    inner = errors.CompilationError(KERNEL, call, refusal)
+    outer = errors.CompilationError("def caller():\n    kernel(x, o)\n", ast.parse("caller()").body[0])
+    outer.__cause__ = inner
+    for error in (inner, outer):
+        finding = describe(error, candidate)
+        assert finding.message == f"CompilationError: {refusal} (in `product = tl.dot(a, b)`)"
+        assert shape_refusal([finding]) is finding, "the operands of a product are too small for the hardware"

@@ -12,7 +12,7 @@ from egg_graph.schema import Finding
 REFUSES = re.compile(
     r"power of (2|two)|16[- ]bytes?[- ]aligned|multiple of 16 bytes|must be (16|a multiple|multiples|divisible)|"
     r"AssertionError|not divisible|should be (a )?multiples? of|is invalid for input of size|cannot be multiplied|"
-    r"must match the (size|existing size)|[Ss]izes of tensors must match"
+    r"must match the (size|existing size)|[Ss]izes of tensors must match|Input shapes should have M >="
 )
 """Matches what a library or an assertion says of a shape that a kernel cannot take."""
 RAISED = re.compile(r": (assert|raise)\b")

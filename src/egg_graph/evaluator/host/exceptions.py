@@ -11,6 +11,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from egg_graph.evaluator.wire.faults import KernelFault
 from egg_graph.schema import Finding, FindingKind
@@ -60,11 +61,25 @@ def describe(error: BaseException, candidate: Path) -> Finding:
         from egg_graph.evaluator.host.outcome import exited
 
         return exited(str(error.code)).model_copy(update={"where": where})
-    text = f"{type(error).__name__}: {' '.join(str(error).split())}"[:600]
+    text = f"{type(error).__name__}: {' '.join(_words(error).split())}"[:600]
     if not own and not _caused_by_candidate(error, candidate):
         return Finding(kind="infrastructure", message=f"the evaluator's own process failed: {text}"[:600])
     kind, cure = _meaning(error)
     return Finding(kind=kind, message=text, where=where, cure=cure)
+
+
+def _words(error: BaseException) -> str:
+    """What an exception says. The compiler's own words and the line of the kernel come first, where it failed: Triton
+    puts a dozen lines of code before them."""
+    failed = [e for e in _chain(error) if type(e).__name__ in COMPILER_ERRORS and getattr(e, "error_message", None)]
+    return _in_its_line(failed[-1]) if failed else str(error)
+
+
+def _in_its_line(failed: Any) -> str:
+    """What the compiler says of one line of a kernel."""
+    lines, number = (failed.src or "").splitlines(), getattr(failed.node, "lineno", 0)
+    line = lines[number - 1].strip() if 0 < number <= len(lines) else ""
+    return f"{failed.error_message} (in `{line}`)" if line else str(failed.error_message)
 
 
 def _caused_by_candidate(error: BaseException, candidate: Path) -> bool:
