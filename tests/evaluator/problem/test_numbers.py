@@ -226,6 +226,8 @@ def test_a_number_of_the_module_may_be_an_fp32_argument() -> None:
     assert is_right((one - torch.tensor(0.999)) * x, case.leaves[0])
     assert not is_right((one - torch.tensor(0.999).half().float()) * x, case.leaves[0])
     assert large_case_of(DECAYED.replace("(1 - self.decay)", "self.decay")).leaves[0].budget <= 4e-6
+    paired = DECAYED.replace("self.decay = decay", "self.betas = 0.9, decay").replace("self.decay)", "self.betas[1])")
+    assert is_right((one - torch.tensor(0.999)) * x, large_case_of(paired).leaves[0])
 
 
 def test_constant_parameters_are_moved_off_their_constant() -> None:

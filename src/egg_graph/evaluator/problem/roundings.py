@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_map_only
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from egg_graph.evaluator.problem.operators import INDEXED_MOVES, MOVES, SELECTS, VIEWS
 
@@ -52,8 +52,13 @@ def moved(x: torch.Tensor, ulp: float, generator: torch.Generator) -> torch.Tens
 
 
 def keep_numbers_in_fp32(model: nn.Module) -> None:
-    """Round the numbers that a module and its parts keep as attributes, such as a decay, to fp32."""
+    """Round the numbers that a module and its parts keep as attributes, such as a decay or a pair of them, to fp32."""
     for module in model.modules():
         for name, value in vars(module).items():
-            if isinstance(value, float) and math.isfinite(rounded := float(torch.tensor(value, dtype=torch.float32))):
-                vars(module)[name] = rounded
+            if any(isinstance(number, float) for number in tree_leaves(value)):
+                vars(module)[name] = tree_map_only(float, _in_fp32, value)
+
+
+def _in_fp32(number: float) -> float:
+    rounded = float(torch.tensor(number, dtype=torch.float32))
+    return rounded if math.isfinite(rounded) else number
