@@ -55,6 +55,11 @@ SELECTS = frozenset(
 _STEPS = ("sign", "sgn", "round", "floor", "ceil", "trunc", "frac", "heaviside", "floor_divide", "remainder", "fmod")
 JUMPS = frozenset(name + place for name in _STEPS for place in ("", "_"))
 """Operators whose answer jumps where a number crosses zero, a half or a whole number."""
+SIZED_BY_VALUES = frozenset(
+    {"nonzero", "masked_select", "unique_dim", "unique_consecutive", "_unique", "_unique2", "index"}
+    | {"repeat_interleave", "bincount", "_local_scalar_dense"}
+)
+"""Operators by which the sizes of an answer may hang on values."""
 READS_ALL = frozenset(
     {"add", "sub", "rsub", "mul", "div", "neg", "abs", "exp", "log", "sqrt", "rsqrt", "sigmoid", "tanh", "relu", "gelu"}
     | {"silu", "elu", "leaky_relu", "softplus", "hardtanh", "hardswish", "hardsigmoid", "selu", "mish", "erf", "pow"}

@@ -14,8 +14,10 @@ from torch.utils._pytree import tree_leaves
 
 from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.case_builder import draw_inputs
+from egg_graph.evaluator.problem.operators import SIZED_BY_VALUES
 from egg_graph.evaluator.problem.precision import cast_as_policy_says
 from egg_graph.evaluator.problem.problem import Problem
+from egg_graph.evaluator.problem.reference_runner import ReferenceRunner
 from egg_graph.schema import BadInput
 
 SLOW_DRAW_SECONDS = 0.02
@@ -54,8 +56,12 @@ class InputSets:
     def _try_drawing(self) -> None:
         """Draw two sets, and fill the pool if sets cannot be drawn when they are needed."""
         try:
-            if form_of(self._draw(self._seed())) != self.form:
+            drawn = self._draw(self._seed())
+            if form_of(drawn) != self.form:
                 self._use_own_inputs("the inputs' form or their plain numbers change with the seed")
+                return
+            if self.case.operators & SIZED_BY_VALUES and not self._has_answer_of_same_sizes(drawn):
+                self._use_own_inputs("the sizes of the answer hang on their values")
                 return
             _synchronize()
             started = time.monotonic()
@@ -78,6 +84,11 @@ class InputSets:
         with self.case.held() as case:
             self.pool = [(None, case.inputs)]
         self.note = f"all timed calls have the same inputs: {why}"
+
+    def _has_answer_of_same_sizes(self, inputs: list[Any]) -> bool:
+        runner = ReferenceRunner(self.case.model, inputs, self.case.forward_seed, self.problem.device)
+        answer = runner.at(self.problem.task.precision)
+        return [x.shape for x in answer.leaves] == [leaf.expected.shape for leaf in self.case.leaves]
 
     def _seed(self) -> int:
         return self.problem.seed("timed", next(self.seed_numbers))
