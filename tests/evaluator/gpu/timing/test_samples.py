@@ -47,11 +47,14 @@ def test_pairs_are_measured_until_the_verdict_is_beyond_doubt(
 
 
 @pytest.mark.parametrize(
-    ("baseline_ms", "thorough", "calls"),
-    [(0.02, False, 14), (1.0, False, 8), (2.5, False, 4), (60.0, False, 2), (150.0, False, 1), (2.5, True, 14)],
+    ("baseline_ms", "thorough", "launches", "calls"),
+    [
+        *((0.02, False, 1, 14), (1.0, False, 1, 8), (2.5, False, 1, 4), (60.0, False, 1, 2), (150.0, False, 1, 1)),
+        *((2.5, True, 1, 14), (0.02, False, 200, 4), (2.5, True, 384, 2), (0.02, False, 5000, 2)),
+    ],
 )
-def test_a_burst_has_as_many_calls_as_tell_enough(
-    monkeypatch: pytest.MonkeyPatch, baseline_ms: float, thorough: bool, calls: int
+def test_a_burst_has_as_many_calls_as_tell_enough_and_the_driver_queues(
+    monkeypatch: pytest.MonkeyPatch, baseline_ms: float, thorough: bool, launches: int, calls: int
 ) -> None:
     monkeypatch.setattr(bursts, "_bursts_without_forwards", lambda *a, **k: [])
     asked: list[int] = []
@@ -70,5 +73,6 @@ def test_a_burst_has_as_many_calls_as_tell_enough(
     samples = PairedSamples(thorough=thorough)
     samples.candidate_ms, samples.baseline_ms, samples.queue_ms = [baseline_ms] * 4, [baseline_ms] * 4, [0.01] * 4
     session: Any = Session()
-    assert measure_bursts(session, SimpleNamespace(), samples, lambda forms, count: True) is not None  # type: ignore[arg-type]
+    worker: Any = SimpleNamespace()
+    assert measure_bursts(session, worker, samples, lambda forms, count: True, launches=launches) is not None
     assert asked[1::2] == [calls] * (len(asked) // 2)

@@ -25,6 +25,10 @@ EMPTY_SPIN_MS = 2.0
 ENOUGH_BURST_MS = 8.0
 """Time of a burst of the baseline's forwards that needs no further calls [ms], but in a thorough measurement: what a
 burst costs the host once is then far below what the clocks may differ by. Every call takes new inputs."""
+MOST_QUEUED, FEWEST_CALLS = 900, 2
+"""Most launches of one burst: the driver queues about a thousand ahead of the GPU, and whoever launches more waits for
+it, so that the judge's clock would tell how fast a host launches. And the number of calls that a burst may have for all
+that, since one of a single call accuses nobody."""
 LONGEST_BURST_MS = 200.0
 """About the longest time of one burst's forwards [ms]."""
 
@@ -53,6 +57,7 @@ def measure_bursts(
     samples: PairedSamples,
     accept: Callable[[list[Any], int], bool],
     *,
+    launches: int = 1,
     again: bool = False,
 ) -> BurstPair | None:
     """Measure bursts with forwards in the candidate's process, and without in a process that never loaded it.
@@ -62,6 +67,7 @@ def measure_bursts(
         worker: the candidate's process.
         samples: recorded calls, which say how long a burst may be.
         accept: checks the answers of a burst, given structure and forms of each by the worker, and their number.
+        launches: number of launches of one forward.
         again: whether the clocks disagreed before; then more bursts are measured.
 
     Returns:
@@ -72,6 +78,7 @@ def measure_bursts(
     warmup_calls = session.warmup_calls
     room = session.sets - warmup_calls
     sizes = [size for size in SIZES if size == 1 or (size <= room and size * longest_ms <= LONGEST_BURST_MS)]
+    sizes = [size for size in sizes if size <= FEWEST_CALLS or size * launches <= MOST_QUEUED]
     calls = sizes[-1]
     if not samples.thorough:
         enough = ENOUGH_BURST_MS / median(samples.baseline_ms)  # the baseline's: all candidates have bursts of one size

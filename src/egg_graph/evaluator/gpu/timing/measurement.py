@@ -183,7 +183,8 @@ class PairedMeasurement:
         samples = PairedSamples(thorough=self.thorough)
         if not samples.collect(self._measure_block):
             return None
-        bursts = measure_bursts(self.session, self.worker, samples, self._accept_burst, again=again)
+        launches = len(self.result.launches["launches"])
+        bursts = measure_bursts(self.session, self.worker, samples, self._accept_burst, launches=launches, again=again)
         if bursts is None:
             return None
         return Measured(samples, bursts, self._compare_clocks(samples, bursts), again=again)
