@@ -41,7 +41,7 @@ SAMPLE = {
 Left out is what is shown beside it: faults of the same kind (tests/evaluator/test_faults.py), and words of the language
 that the interpreter is asked alone (tests/evaluator/interpreter/)."""
 BESIDE = {"programs_not_resident"}
-"""Kinds of finding that hang on the size at full shape, and that other tests show (tests/evaluator/aot/test_fits.py)."""
+"""Kinds of finding that hang on the full shape, and are shown elsewhere (tests/evaluator/aot/test_fits.py)."""
 SAMPLED = {f"{folder}/{name}" for folder, names in SAMPLE.items() for name in names.split()}
 SMALLER = {
     "softmax": {"ROWS": 64, "COLUMNS": 1536},  # more than a block of the kernels that loop
