@@ -1,7 +1,7 @@
 """Whether a compiled kernel can be launched on the target: its shared memory, and programs that must be resident."""
 
 from egg_graph.evaluator.device.residency import residency
-from egg_graph.evaluator.wire.faults import KernelFault
+from egg_graph.evaluator.wire.faults import KernelFault, programs_not_resident
 from egg_graph.evaluator.wire.launches import Launch, describe_configuration
 from egg_graph.schema import Hardware, KernelResources
 
@@ -34,12 +34,10 @@ def check_fits(resources: KernelResources, launch: Launch, hardware: Hardware) -
     ).programs
     multiprocessors = int(hardware.figure("multiprocessors"))
     if launch.programs > held * multiprocessors:
-        raise KernelFault(
-            "programs_not_resident",
-            f"a cooperative launch of {launch.programs} programs cannot start: {hardware.name} holds "
-            f"{held * multiprocessors} of them at once, {held} on each of {multiprocessors} multiprocessors "
-            f"({resources.num_warps} warps of {resources.registers} registers a thread, {resources.shared_bytes} bytes "
-            "of shared memory)",
+        raise programs_not_resident(
+            launch.programs,
+            f"{hardware.name} holds {held * multiprocessors} of them at once, {held} on each of {multiprocessors} "
+            f"multiprocessors ({resources.num_warps} warps of {resources.registers} registers a thread, "
+            f"{resources.shared_bytes} bytes of shared memory)",
             where,
-            "Launch fewer programs, each with more of the work.",
         )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from egg_graph.evaluator.interpreter.run_state import LaunchState
-from egg_graph.evaluator.wire.faults import KernelFault
+from egg_graph.evaluator.wire.faults import programs_not_resident
 
 MOST_PROGRAMS = 5000
 """Programs that are interpreted together; a B200 holds 4736 at once, if each is one or two warps."""
@@ -68,12 +68,8 @@ class CooperativeLaunch:
             Exception: whatever a program raises; the others are stopped.
         """
         if len(programs) > MOST_PROGRAMS:
-            raise KernelFault(
-                "programs_not_resident",
-                f"a cooperative launch of {len(programs)} programs cannot start: no GPU holds so many at once",
-                f"kernel {self.launch.kernel}",
-                "Launch fewer programs, each with more of the work.",
-            )
+            why = "no GPU holds so many at once"
+            raise programs_not_resident(len(programs), why, f"kernel {self.launch.kernel}")
         self.launch.wait_for_others = self._wait
         usual = threading.stack_size(STACK)
         waiting, last = deque(programs[:-1]), programs[-1:]

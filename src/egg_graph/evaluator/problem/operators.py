@@ -59,7 +59,7 @@ SIZED_BY_VALUES = frozenset(
     {"nonzero", "masked_select", "unique_dim", "unique_consecutive", "_unique", "_unique2", "index"}
     | {"repeat_interleave", "bincount", "_local_scalar_dense"}
 )
-"""Operators by which the sizes of an answer may hang on values."""
+"""Operators whose answer has as many elements as values of their inputs say."""
 READS_ALL = frozenset(
     {"add", "sub", "rsub", "mul", "div", "neg", "abs", "exp", "log", "sqrt", "rsqrt", "sigmoid", "tanh", "relu", "gelu"}
     | {"silu", "elu", "leaky_relu", "softplus", "hardtanh", "hardswish", "hardsigmoid", "selu", "mish", "erf", "pow"}

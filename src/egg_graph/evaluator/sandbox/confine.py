@@ -23,8 +23,8 @@ _CAPABILITIES_VERSION = 0x20080522
 OPEN_FILES = 1024
 """Open files per process."""
 TASKS_A_THREAD = 2
-"""Processes and threads of one user in a fork server's own user namespace, for each thread that a job may have: other
-jobs count, too. The kernel does not hold root to it."""
+"""A user may have this many processes and threads in a fork server's own user namespace, for each thread that one job
+may have: jobs run side by side. The kernel does not hold root to it."""
 
 
 def _prctl(option: int, value: int) -> None:

@@ -36,3 +36,9 @@ class KernelFault(Exception):
 
 class Unfakeable(Exception):
     """The candidate cannot run on tensors without values (for example, it branches on one). This is no fault of it."""
+
+
+def programs_not_resident(programs: int, why: str, where: str) -> KernelFault:
+    """Return the fault of a cooperative launch of more programs than a GPU holds at once."""
+    message = f"a cooperative launch of {programs} programs cannot start: {why}"
+    return KernelFault("programs_not_resident", message, where, "Launch fewer programs, each with more of the work.")
