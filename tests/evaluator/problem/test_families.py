@@ -273,3 +273,29 @@ def test_a_loss_that_adds_up_in_another_order_is_right_on_every_seed() -> None:
         logits, labels = case.inputs
         got = (torch.logsumexp(logits, 1) - logits.gather(1, labels[:, None])[:, 0]).mean()
         assert accepts(case, got, "tf32"), seed
+
+
+def test_scores_so_large_that_rounding_decides_may_be_added_up_one_after_another() -> None:
+    """Far from zero few rows of a softmax hang on the last bits of the scores; of some seeds PyTorch errs on none."""
+    inputs = "torch.randn(19, 64), torch.randn(131, 64), torch.randn(131, 64)"
+    loaded = load_reference(reference("torch.softmax(x[0] @ x[1].T / 8, 1) @ x[2]", inputs))
+    base = build_case(loaded, "ieee", name="test", overrides={}, seed=3, device=torch.device("cpu"))
+    for seed in range(38, 50):
+        case = build_family_case(base, loaded, "ieee", family="sunk", seed=1000 * seed + 17)
+        queries, keys, values = case.inputs
+        scores = torch.zeros(19, 131)
+        for i in reversed(range(64)):
+            scores = torch.addcmul(scores, queries[:, i : i + 1], keys[:, i])
+        assert accepts(case, torch.softmax(scores / 8, 1) @ values), seed
+        assert not accepts(case, torch.softmax((queries.half() @ keys.half().T).float() / 8, 1) @ values), seed
+
+
+def test_a_division_may_be_an_ulp_off_for_all_elements() -> None:
+    """Of vectors far from zero the cosine is next to 1, and what is left of 1 tells every ulp."""
+    loaded = load_reference(reference("1 - F.cosine_similarity(*x).mean()", "*torch.randn(2, 128, 1024)"))
+    base = build_case(loaded, "tf32", name="test", overrides={}, seed=3, device=torch.device("cpu"))
+    for seed in range(12):
+        case = build_family_case(base, loaded, "tf32", family="shifted", seed=1000 * seed + 17)
+        a, b = (x.double() / x.double().norm(dim=1, keepdim=True) for x in case.inputs)
+        answers = [(1 - (a * b * (1 + ulps * 2.0**-23) ** 2).sum(1).mean()).float() for ulps in (1, 16)]
+        assert [accepts(case, got, "tf32") for got in answers] == [True, False], seed

@@ -7,6 +7,7 @@ of nearly equal numbers make either count, no kernel can be as exact as PyTorch 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from egg_graph.evaluator.problem.operators import INDEXED_MOVES, MOVES, SELECTS, VIEWS
+from egg_graph.evaluator.problem.operators import ADDENDS, INDEXED_MOVES, MOVES, PRODUCTS, SELECTS, VIEWS
 
 FP32_ULP = 2.0**-23
 """Relative size of one ulp of fp32, at most."""
@@ -22,10 +23,16 @@ ROUND_NOTHING = (
     VIEWS | MOVES | INDEXED_MOVES | SELECTS | {"relu", "clamp", "clamp_min", "clamp_max", "maximum", "minimum", "where"}
 ) | {"neg", "abs", "sign", "floor", "ceil", "round", "trunc", "masked_fill", "scatter", "masked_select", "_to_copy"}
 """Operators whose answer fp32 holds exactly if it holds their operands."""
+APPROXIMATED = frozenset(
+    {"div", "reciprocal", "sqrt", "rsqrt", "exp", "exp2", "log", "log2", "sin", "cos", "tanh", "sigmoid"}
+    | {"linalg_vector_norm", "norm", "_softmax", "_log_softmax"}
+)
+"""Operators for which a GPU has instructions that are off by an ulp or two, and by as much for all elements."""
 
 
 class RoundedOtherwise(TorchDispatchMode):
-    """While active, moves what each operator computes by up to half an ulp of fp32.
+    """While active, moves what each operator computes by up to half an ulp of fp32: a product's answer by more, since
+    its terms are added one after another, and an approximated one also by up to an ulp that all elements share.
 
     Args:
         generator: draws by how much.
@@ -38,9 +45,27 @@ class RoundedOtherwise(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         answer = func(*args, **(kwargs or {}))
         shares = any(given.alias_info is not None for given in func._schema.returns)  # a view, or written in place
-        if shares or func.overloadpacket.__name__ in ROUND_NOTHING:
+        name = func.overloadpacket.__name__
+        if shares or name in ROUND_NOTHING:
             return answer
-        return tree_map_only(torch.Tensor, lambda x: moved(x, FP32_ULP, self._generator), answer)
+        ulp = FP32_ULP * _half_ulps_of_sum(_count_terms(name, args))
+        answer = tree_map_only(torch.Tensor, lambda x: moved(x, ulp, self._generator), answer)
+        if name not in APPROXIMATED:
+            return answer
+        return tree_map_only(torch.Tensor, lambda x: moved_together(x, 2 * FP32_ULP, self._generator), answer)
+
+
+def _count_terms(name: str, args: Sequence[Any]) -> int:
+    """How many products an operator adds up for one number of its answer; 1 if it is no matrix product."""
+    if name == "convolution":
+        return int(args[1][0].numel())
+    return int(args[name in ADDENDS].shape[-1]) if name in PRODUCTS - {"linear"} else 1
+
+
+def _half_ulps_of_sum(terms: int) -> float:
+    """By how much a sum of numbers of one sign is off, where each is added to those before it [half ulps]: errors that
+    grow with the sum, none of which knows of the others."""
+    return max(1.0, math.sqrt(terms / 3))
 
 
 def moved(x: torch.Tensor, ulp: float, generator: torch.Generator) -> torch.Tensor:
@@ -49,6 +74,14 @@ def moved(x: torch.Tensor, ulp: float, generator: torch.Generator) -> torch.Tens
         return x
     draw = torch.rand(x.shape, generator=generator, dtype=torch.float64, device=x.device)
     return draw.sub_(0.5).mul_(ulp).add_(1).mul_(x)
+
+
+def moved_together(x: torch.Tensor, ulp: float, generator: torch.Generator) -> torch.Tensor:
+    """Move all elements by the same part of half an ulp, in fp64; integers stay."""
+    if not x.is_floating_point():
+        return x
+    draw = torch.rand((), generator=generator, dtype=torch.float64, device=x.device)
+    return x * (1 + ulp * (draw - 0.5))
 
 
 def keep_numbers_in_fp32(model: nn.Module) -> None:
