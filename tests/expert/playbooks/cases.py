@@ -452,7 +452,7 @@ CASES: dict[str, Case] = {
             "self.bias = nn.Parameter(torch.randn(1))",
             init_args="C, N",
         ),
-        ("tf32/planes", "tf32/channels_last"),
+        ("tf32/phases", "tf32/planes", "tf32/channels_last"),
         ({"B": 2, "C": 20, "N": 19, "H": 3},),
         ("tf32/planes",),
     ),
@@ -522,9 +522,9 @@ CASES: dict[str, Case] = {
             "self.bias = nn.Parameter(torch.randn(n))",
             init_args="C, N",
         ),
-        ("tf32/phases", "ieee/phases", "bf16/phases"),
+        ("tf32/pooled_phases", "ieee/pooled_phases", "bf16/pooled_phases"),
         ({"B": 2, "N": 19, "H": 3}, {"B": 1, "C": 6, "H": 5}),
-        ("tf32/phases", "ieee/phases"),
+        ("tf32/pooled_phases", "ieee/pooled_phases"),
     ),
     "convolution_transposed_mean_of_phases": Case(  # a tap reaches across windows, and the last outputs are in none
         module(
@@ -535,9 +535,9 @@ CASES: dict[str, Case] = {
             "self.scale = nn.Parameter(torch.randn(n, 1, 1))",
             init_args="C, N",
         ),
-        ("tf32/phases", "ieee/phases", "bf16/phases"),
+        ("tf32/pooled_phases", "ieee/pooled_phases", "bf16/pooled_phases"),
         ({"B": 2, "C": 11, "N": 19, "H": 7}, {"B": 1, "N": 70, "H": 12}),
-        ("tf32/phases", "ieee/phases"),
+        ("tf32/pooled_phases", "ieee/pooled_phases"),
     ),
     "convolution_transposed_greatest_of_few_phases": Case(
         module(
@@ -547,9 +547,9 @@ CASES: dict[str, Case] = {
             "self.scale = nn.Parameter(torch.randn(n, 1, 1, 1))",
             init_args="C, N",
         ),
-        ("tf32/phases",),
+        ("tf32/pooled_phases",),
         ({"B": 2, "C": 5, "N": 10, "H": 4},),
-        ("tf32/phases",),
+        ("tf32/pooled_phases",),
     ),
     "convolution_strided": Case(
         convolution("nn.Conv2d(c, n, (3, 5), s, (1, 2), (2, 1))", "torch.randn(B, C, H, H - 1)", "1, 1"),
@@ -572,26 +572,27 @@ CASES: dict[str, Case] = {
         convolution(
             "nn.ConvTranspose2d(c, n, (3, 4), (3, 2), 1, (1, 0))", "torch.randn(B, C, H + 1, H)", "1, 1", out=128
         ),
-        ("tf32/planes", "tf32/channels_last"),
+        ("tf32/planes", "tf32/channels_last", "tf32/phases"),
         ({"B": 2, "C": 16, "N": 20, "H": 5}, {"B": 1, "C": 20, "N": 16, "H": 17}),
-        ("tf32/channels_last",),
+        ("tf32/channels_last", "tf32/phases"),
     ),
     "convolution_transposed_interleaved_flat": Case(
         convolution(
             "nn.ConvTranspose3d(c, n, (3, 5, 7), 2, (1, 0, 3), groups=2, dilation=(2, 1, 1))",
             "torch.randn(B, C, H, H, H + 1)", "1, 1, 1", few=6,
         ),
-        ("tf32/",),
-        ({"B": 2, "N": 20, "H": 3},),
+        ("tf32/planes", "tf32/phases", "ieee/phases", "bf16/phases"),
+        ({"B": 2, "N": 20, "H": 3}, {"B": 1, "N": 70, "H": 4}),
+        ("tf32/phases", "ieee/phases"),
     ),
     "convolution_transposed_groups": Case(  # half of each step over innermost channels is padding
         convolution(
             "nn.ConvTranspose3d(c, n, (3, 2, 5), (2, 1, 2), 1, groups=2)", "torch.randn(B, C, H, H, H + 1)", "1, 1, 1",
             few=16,
         ),
-        ("tf32/channels_last", "tf32/planes", "bf16/channels_last"),
+        ("tf32/channels_last", "tf32/planes", "bf16/channels_last", "tf32/phases"),
         ({"B": 2, "N": 20, "H": 4}, {"B": 1, "N": 12, "H": 3}),
-        ("tf32/channels_last",),
+        ("tf32/channels_last", "tf32/phases"),
     ),
     "convolution_transposed_dilated": Case(
         convolution(
@@ -630,9 +631,9 @@ CASES: dict[str, Case] = {
             init="c, n, g; self.conv = nn.ConvTranspose2d(c, n, (3, 4), (3, 2), 1); self.norm = nn.GroupNorm(g, n)",
             init_args="C, N, G",
         ),
-        ("tf32/planes", "tf32/channels_last", "ieee/planes"),
+        ("tf32/planes", "tf32/channels_last", "ieee/planes", "tf32/phases"),
         ({"B": 3, "C": 16, "N": 24, "H": 7}, {"B": 2, "C": 20, "N": 40, "H": 13}),
-        ("tf32/channels_last",),
+        ("tf32/channels_last", "tf32/phases"),
     ),
     "convolution_depthwise": Case(
         convolution("nn.Conv2d(c, c, (3, 5), s, (1, 0), groups=c)", "torch.randn(B, C, H, H - 1)", "1, 1", tail="c"),

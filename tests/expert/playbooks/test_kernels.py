@@ -19,10 +19,8 @@ HERE = Path(__file__).parent
 BUDGET = {"ieee": 3e-6, "tf32": 6e-4, "bf16": 5e-3, "fp16": 8e-4}
 """Relative error in the L2 norm. Rounding operands to nearest gives 3e-4 at TF32; truncating them would give twice that
 on these data, and an operand in bf16 five times that."""
-PRODUCTS = {f"tf32/{v}" for v in ("pointer", "tma", "tma_registers", "planes", "padded", "channels_last", "phases")} | {
-    "bf16/pointer",
-    "bf16/tma",
-}
+STRUCTURES = ("pointer", "tma", "tma_registers", "planes", "padded", "channels_last", "phases", "pooled_phases")
+PRODUCTS = {f"tf32/{structure}" for structure in STRUCTURES} | {"bf16/pointer", "bf16/tma"}
 SPILLED_BY_FASTEST = 384
 """Bytes a thread. Implicit GEMMs that gather their rows from planes with 4 warps spill some; an H200 takes 5 to 30 %
 less time for them than with 8 warps, which spill none (docs/results/convolution_survey_h200.json)."""

@@ -29,7 +29,7 @@ FLOOR = {"ieee": 2e-6, "tf32": 5e-6, "bf16": 1e-4, "fp16": 1e-5}
 ROUNDED_TO_TF32 = 6e-4
 """Error allowed where PyTorch's own says nothing about TF32: its attention splits fp32 operands into three TF32
 products, and cuDNN computes small convolutions in fp32."""
-EXACT_IN_TORCH = ("attention", "convolution", "recurrence")
+EXACT_IN_TORCH = ("attention", "convolution", "phases", "recurrence")
 """Shapes of `GPU_SHAPES` at which that is so."""
 GPU_SHAPES: dict[str, tuple[dict[str, int], ...]] = {
     "gemm": (
@@ -45,6 +45,7 @@ GPU_SHAPES: dict[str, tuple[dict[str, int], ...]] = {
     "cumsum_of_columns": ({"B": 3, "N": 1001, "I": 70}, {"B": 16, "N": 4096, "I": 512}),
     "exclusive_sum_of_columns": ({"B": 3, "N": 1001, "I": 70}, {"B": 16, "N": 4096, "I": 512}),
     "convolution": ({"B": 3, "N": 72, "H": 21}, {"B": 4, "N": 128, "H": 32}),
+    "phases": ({"B": 3, "H": 21}, {"B": 4}),  # a tile holds the channels that it was written for
     "recurrence": ({"B": 3, "T": 37, "I": 50, "H": 200}, {"B": 19, "T": 64, "I": 128}, {"T": 128}),
     "scan": ({"B": 130, "N": 20011}, {"B": 256, "N": 32768}),
 }
@@ -119,6 +120,8 @@ def models(name: str, kind: str, shape: dict[str, int], path: Path) -> tuple[Any
 def shapes_of(name: str) -> tuple[dict[str, int], ...]:
     if name in GPU_SHAPES:
         return GPU_SHAPES[name]
+    if name.endswith("_phases"):
+        return GPU_SHAPES["phases"]
     for kind in ("convolution", "recurrence"):
         if name.startswith(kind):
             return GPU_SHAPES[kind]

@@ -265,9 +265,9 @@ def test_a_convolution_starts_from_the_tile_that_won_for_its_class() -> None:
     graph, groups = convolutions()
     playbook = playbooks_by_name()["convolution"]
     assert [group.variant for group in groups] == [
-        "padded", "planes", "channels_last", "planes", "depthwise", "planes"
+        "padded", "phases", "channels_last", "planes", "depthwise", "planes"
     ]  # fmt: skip
-    groups = [replace(groups[0], variant="planes"), *groups[1:]]
+    groups = [*(replace(group, variant="planes") for group in groups[:2]), *groups[2:]]
     found = [(group.variant, *list(playbook.write(graph, group, "c", "tf32").config.values())[:5]) for group in groups]
     assert found == [
         ("planes", 256, 64, 16, 4, 3),
@@ -285,7 +285,8 @@ def test_a_structure_counts_as_measured_only_where_the_survey_was_made() -> None
     graph, groups = convolutions()
     playbook, h200, a100 = playbooks_by_name()["convolution"], load_hardware("h200"), load_hardware("a100")
     for group in groups:
-        assert playbook.measured(graph, group, "tf32", h200).startswith("survey of KernelBench")
+        found = playbook.measured(graph, group, "tf32", h200)
+        assert found.startswith("all phases as one product" if group.variant == "phases" else "survey of KernelBench")
         for precision, target in (("tf32", a100), ("ieee", h200), ("bf16", h200)):
             assert not playbook.measured(graph, group, precision, target)
 
@@ -312,7 +313,7 @@ def test_phases_are_joined_where_a_place_makes_a_window(layer: str, body: str, j
     inputs = f"torch.randn(B, {channels}, H, H, H + 1)"
     plan = planned(module(f"y = self.conv(x); {body}", "B, H = 4, 12", inputs, init=init, init_args="0"))
     group = next(group for group in plan.groups.values() if group.playbook == "convolution")
-    assert (group.variant == "phases") == joined == any("max_pool" in name for name in group.nodes)
+    assert (group.variant == "pooled_phases") == joined == any("max_pool" in name for name in group.nodes)
 
 
 def test_only_structures_that_differ_are_proposed_for_a_convolution() -> None:

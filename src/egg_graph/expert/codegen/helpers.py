@@ -311,43 +311,84 @@ def pack_band(weight, groups, block_n, width, run, reach, unit, stride, dilation
 ''',
     "pack_phases": '''@triton.jit
 def pack_phases_kernel(
-    w_ptr, packed_ptr, C, N, ROWS, total, T_0, T_1, T_2, S_0: tl.constexpr, S_1: tl.constexpr, S_2: tl.constexpr,
-    P_0, P_1, P_2, D_0, D_1, D_2, LOW_0, LOW_1, LOW_2, REACH_0: tl.constexpr, REACH_1: tl.constexpr,
-    REACH_2: tl.constexpr, WIDTH: tl.constexpr, ROUND: tl.constexpr, BLOCK: tl.constexpr,
+    w_ptr, packed_ptr, C, N, GROUPS, BLOCKS, BLOCK_N, total, O_0, O_1, O_2, J_0, J_1, J_2, T_0, T_1, T_2,
+    S_0, S_1, S_2, P_0, P_1, P_2, D_0, D_1, D_2, LOW_0, LOW_1, LOW_2, REACH_0, REACH_1, REACH_2,
+    WIDTH: tl.constexpr, ROUND: tl.constexpr, BLOCK: tl.constexpr,
 ):
-    """packed[phase, n, u, c] = w[c, n, t] where t D = phase + P - S (LOW + u) along each dimension, else zero."""
+    """packed[o, g, block, j, n, u, c] = w[g, c, block, n, t] where t D = o + j + P - S (LOW + u) along each dimension,
+    else zero."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     c = i % WIDTH
-    u = i // WIDTH % (REACH_0 * REACH_1 * REACH_2)
-    n = i // (WIDTH * REACH_0 * REACH_1 * REACH_2) % ROWS
-    phase = i // (WIDTH * REACH_0 * REACH_1 * REACH_2 * ROWS)
-    from_0 = phase // (S_1 * S_2) + P_0 - S_0 * (LOW_0 + u // (REACH_1 * REACH_2))
-    from_1 = phase // S_2 % S_1 + P_1 - S_1 * (LOW_1 + u // REACH_2 % REACH_1)
-    from_2 = phase % S_2 + P_2 - S_2 * (LOW_2 + u % REACH_2)
-    real = (i < total) & (c < C) & (n < N)
+    u = i // WIDTH
+    n = u // (REACH_0 * REACH_1 * REACH_2)
+    j = n // BLOCK_N
+    block = j // (J_0 * J_1 * J_2)
+    g = block // BLOCKS
+    o = g // GROUPS
+    n = block % BLOCKS * BLOCK_N + n % BLOCK_N
+    phase_0 = o // (O_1 * O_2) + j // (J_1 * J_2) % J_0
+    phase_1 = o // O_2 % O_1 + j // J_2 % J_1
+    phase_2 = o % O_2 + j % J_2
+    from_0 = phase_0 + P_0 - S_0 * (LOW_0 + u // (REACH_1 * REACH_2) % REACH_0)
+    from_1 = phase_1 + P_1 - S_1 * (LOW_1 + u // REACH_2 % REACH_1)
+    from_2 = phase_2 + P_2 - S_2 * (LOW_2 + u % REACH_2)
+    real = (i < total) & (c < C) & (n < N) & (phase_0 < S_0) & (phase_1 < S_1) & (phase_2 < S_2)
     real = real & (from_0 >= 0) & (from_0 % D_0 == 0) & (from_0 // D_0 < T_0)
     real = real & (from_1 >= 0) & (from_1 % D_1 == 0) & (from_1 // D_1 < T_1)
     real = real & (from_2 >= 0) & (from_2 % D_2 == 0) & (from_2 // D_2 < T_2)
     tap = (from_0 // D_0 * T_1 + from_1 // D_1) * T_2 + from_2 // D_2
-    w = tl.load(w_ptr + (c * N + n) * (T_0 * T_1 * T_2) + tap, mask=real, other=0.0)
+    w = tl.load(w_ptr + ((g % GROUPS * C + c) * N + n) * (T_0 * T_1 * T_2) + tap, mask=real, other=0.0)
     if ROUND:
         w = round_to_tf32(w)
     tl.store(packed_ptr + i, w, mask=i < total)
 
 
-def pack_phases(weight, block_n, width, stride, padding, dilation, low, reach, round_tf32):
-    """A copy of a transposed convolution's weight [C, N, *taps] as columns of a product: for each residue modulo the
-    stride block_n channels, each with its taps where they meet `reach` inputs from `low` on, and zeros elsewhere."""
-    C, N, ones = *weight.shape[:2], (1, 1)
-    taps, stride, dilation, reach = ((*ones, *n)[-3:] for n in (weight.shape[2:], stride, dilation, reach))
+def pack_phases(weight, groups, block_n, width, apart, joined, stride, padding, dilation, low, reach, round_tf32):
+    """A copy of a transposed convolution's weight [groups * C, N, *taps] as columns of products: for each residue
+    modulo the stride block_n channels, each with its taps where they meet `reach` inputs from `low` on, and zeros
+    elsewhere. Residues of the dimensions in `joined` are columns of one product, those of the others have one each."""
+    (all_channels, N), ones = weight.shape[:2], (1, 1)
+    vectors = (apart, joined, weight.shape[2:], stride, dilation, reach)
+    apart, joined, taps, stride, dilation, reach = ((*ones, *n)[-3:] for n in vectors)
     padding, low = ((0, 0, *n)[-3:] for n in (padding, low))
-    phases = stride[0] * stride[1] * stride[2]
-    packed = torch.empty((phases, block_n, *reach, width), device=weight.device, dtype=weight.dtype)
+    blocks = triton.cdiv(N, block_n)
+    columns = (*apart, groups, blocks, *joined, block_n)
+    packed = torch.empty((*columns, *reach, width), device=weight.device, dtype=weight.dtype)
     pack_phases_kernel[(triton.cdiv(packed.numel(), 1024),)](
-        weight, packed, C, N, block_n, packed.numel(), *taps, *stride, *padding, *dilation, *low, *reach, WIDTH=width,
-        ROUND=round_tf32, BLOCK=1024, num_warps=4,
+        weight, packed, all_channels // groups, N, groups, blocks, block_n, packed.numel(), *apart, *joined, *taps,
+        *stride, *padding, *dilation, *low, *reach, WIDTH=width, ROUND=round_tf32, BLOCK=1024, num_warps=4,
     )
     return packed
+''',
+    "reached_inputs": '''def reached_inputs(stride, padding, dilation, taps, *shifts):
+    """Which inputs make `stride` outputs side by side along one dimension of a transposed convolution: by how much
+    those outputs begin ahead of a multiple of the stride so that they need the fewest, the first input, their number."""
+    found = []
+    for shift in shifts:
+        whole = padding - shift
+        low = min(0, -((dilation * (taps - 1) - whole) // stride))
+        found.append((triton.cdiv(whole, stride) - low + 1, shift, low))
+    reach, shift, low = min(found)
+    return shift, low, reach
+''',
+    "dealt_phases": '''from math import prod
+
+
+def dealt_phases(strides, block_n, reduced):
+    """By dimension of a transposed convolution, phases that are products of their own, and phases that are columns of
+    one product: those of the trailing dimensions that fit 128 columns, filled up to powers of two.
+
+    Triton 3.6 reduces wrong elements of a tile whose lines have four phases side by side."""
+    apart, joined = list(strides), [1] * len(strides)
+    for d in reversed(range(len(strides))):
+        count = triton.next_power_of_2(strides[d])
+        if d + 1 < len(strides) and count * prod(joined) * block_n > 128:
+            break
+        apart[d], joined[d] = 1, count
+    joined[-1] = max(joined[-1], 16 // block_n)
+    if reduced and joined[-1] == 4:
+        joined[-1] = 8
+    return tuple(apart), tuple(joined)
 ''',
     "join_sums": '''@triton.jit
 def join_sums_kernel(parts_ptr, total_ptr, n_parts, scale, BLOCK: tl.constexpr):

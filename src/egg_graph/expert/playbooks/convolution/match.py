@@ -142,15 +142,23 @@ def channels_can_be_held(graph: CapturedGraph, convolution: Convolution) -> bool
     return few and set(convolution.groups) == {1} and 1 not in convolution.node.size(1)
 
 
-def phases_can_be_held(graph: CapturedGraph, convolution: Convolution) -> bool:
+def phases_can_be_joined(graph: CapturedGraph, convolution: Convolution) -> bool:
     """Return whether one program can hold what a place of a transposed convolution makes: all phases, all channels."""
-    if not convolution.transposed or set(convolution.groups) != {1} or graph[convolution.x].op == CHANNELS_LAST:
+    if set(convolution.groups) != {1} or not has_phases(graph, convolution):
         return False
-    phases = prod(stride[0] for stride in convolution.stride)
     fixed = all(len(set(stride)) == 1 for stride in convolution.stride)
+    phases = prod(stride[0] for stride in convolution.stride)
     fits = columns_of_phases(graph, convolution) <= MOST_COLUMNS and convolution.channels(graph)[0] <= FEW_READ
-    small = prod(convolution.node.shape[2:]) * FEW_READ < ADDRESSABLE
-    return fixed and phases.bit_count() == 1 < phases and fits and small
+    return fixed and phases.bit_count() == 1 and fits
+
+
+def has_phases(graph: CapturedGraph, convolution: Convolution) -> bool:
+    """Return whether a convolution is transposed, with a stride at full shape, and its padded copy addressable."""
+    if not convolution.transposed or graph[convolution.x].op == CHANNELS_LAST:
+        return False
+    sizes = (size + taps[0] for size, taps in zip(graph[convolution.x].shape[2:], convolution.taps, strict=True))
+    addressable = prod(sizes) * power_of_two(convolution.channels(graph)[0]) < ADDRESSABLE
+    return addressable and any(stride[0] > 1 for stride in convolution.stride)
 
 
 def columns_of_phases(graph: CapturedGraph, convolution: Convolution) -> int:
@@ -183,7 +191,7 @@ def group_at(
         free: Nodes that may be taken.
         variant: The group's structure.
         reduces: Whether that structure can reduce over windows of pixels, and over all pixels (a sum, or a mean and a
-            variance of the same); of a transposed convolution, where `phases_can_be_held`, over windows first.
+            variance of the same); of a transposed convolution, where `phases_can_be_joined`, over windows first.
         leaves_moments: Whether it should leave the moments of its tiles for a norm behind it.
     """
     convolution = convolution_at(graph, start)

@@ -249,19 +249,24 @@ def _places(spec: Spec) -> list[str]:
     ]
 
 
-def stored(spec: Spec) -> list[str]:
-    """Store what the tail computed."""
+def stored(spec: Spec, part: tuple[str, str] = ("tile % tiles_m", "tiles_m")) -> list[str]:
+    """Store what the tail computed.
+
+    Args:
+        spec: The convolution.
+        part: Number of the part of a sample that the tile leaves moments of, and how many parts there are.
+    """
     lines = []
     if spec.tail.without_channels:
         lines += ["out_offsets = (sample * OUT_PIXELS + place)[None, :]", "inside = in_places[None, :]"]
     lines.append(f"tl.store({spec.target}, {spec.tail.result}.to(out_ptr.dtype.element_ty), mask=inside)")
-    return [*lines, *(_moments(spec) if spec.tail.parts else [])]
+    return [*lines, *(_moments(spec, *part) if spec.tail.parts else [])]
 
 
-def _moments(spec: Spec) -> list[str]:
+def _moments(spec: Spec, number: str, parts: str) -> list[str]:
     """Store the moments of the tile, which lies in one sample."""
     channel = "sample * (GROUPS * N) + group * N + first_channel + tl.arange(0, BLOCK_N)"
-    part, count = f"({channel}) * tiles_m + tile % tiles_m", "tl.sum(in_places.to(tl.float32), axis=0)"
+    part, count = f"({channel}) * {parts} + {number}", "tl.sum(in_places.to(tl.float32), axis=0)"
     return moments.stored_moments(spec, part, "inside", count, "in_channels", axis=1)
 
 

@@ -1,143 +1,291 @@
-"""A transposed convolution and the maximum pooling behind it, where a window is what one place of the input makes.
+"""A transposed convolution in which one program computes all phases of the places that it reads.
 
-With windows as wide as the stride, the outputs of a window are its phases: one for each residue along each dimension.
-All of them read the same few inputs, `REACH_d` from `LOW_d` on along dimension d, each through taps of its own. So a
-row of the product stands for one window, and its columns are all phases times all channels, phase by phase: zeros in
-the packed filter where a phase has no tap. The tail ahead of the pooling runs on all of them in registers, then the
-left half of the columns and the right one are joined until one phase is left. What the convolution makes, several times
-as much as the pooling leaves, is never written.
+The outputs of one residue modulo the stride are a phase, and a place of the input makes one output of each. All phases
+read the same few inputs, `REACH_d` from `LOW_d` on along dimension d, each through taps of its own. So a row of the
+product stands for one place, and its columns are phases times channels: zeros in the packed filter where a phase has no
+tap. That multiplies some zeros, but reads every input once for all phases, fills the columns of the tensor cores where
+channels are few, and stores whole lines: the phases of the last dimension are interleaved before.
 
-The input is the padded copy that `padded` describes, and as there a reduction over channels is part of the tail, and
-what is reduced over all pixels is left as one part a tile. Infinite or NaN inputs reach the windows beside them, too:
-zero times them is NaN.
+Phases times channels are at most `MOST_COLUMNS` columns. Beyond, a program has the phases of the trailing dimensions,
+and a residue of its own along the others. A stride that is no power of two is filled up to one with idle phases.
+
+The input is the padded copy that `padded` describes. Infinite or NaN inputs reach the places beside them, too: zero
+times them is NaN. The tail runs on one line of phases after the other, as all of them would not fit in registers.
 """
 
+from math import prod
+
 from egg_graph.expert.codegen.launch import call, kernel
+from egg_graph.expert.playbooks.convolution import moments
+from egg_graph.expert.playbooks.convolution.match import Convolution
 from egg_graph.expert.playbooks.convolution.padded import LEAST_WIDTH, decoded, pixel, stored, summed
-from egg_graph.expert.playbooks.convolution.pixel_parts import allocated_parts, joined_parts, parts_of_tile
 from egg_graph.expert.playbooks.convolution.spec import Spec
-from egg_graph.expert.playbooks.convolution.window import JOINED
+from egg_graph.expert.playbooks.convolution.tail import Tail
+from egg_graph.expert.playbooks.knobs import power_of_two
 from egg_graph.schema import Knob, StageName
 
-NARROW = 128
-"""Columns up to which 4 warps hold the sums of 128 rows."""
+MOST_COLUMNS = 128
+"""Phases times channels of the output that one program computes (H200: twice as many, with 8 warps, took up to 6 %
+longer on levels 1/73 and 2/15 of KernelBench and as long on 1/81)."""
+FEW_COLUMNS = 16
+"""Channels that a program has at least, where there are as many: all phases of fewer pay less."""
+STEP = 32
+"""Summands of a step. Where one step takes them all, half of the columns pay (H200: 10 % less on level 2/60)."""
+LEAST_CHANNELS = 8
+"""That a program has at least, beside two phases: tensor cores take 16 columns."""
 
 
-def phases_config(columns: int, *, all_digits: bool = False) -> dict[str, Knob]:
-    """Choose 128 windows a program; half of them where products with all digits of fp32 need registers, too.
+def reach_of(convolution: Convolution) -> tuple[int, ...]:
+    """Return how many inputs the phases of a place read along each dimension, at full shape."""
+    found = []
+    for at in range(len(convolution.stride)):
+        stride, padding = convolution.stride[at][0], convolution.padding[at][0]
+        span = convolution.dilation[at][0] * (convolution.taps[at][0] - 1)
+        wholes = (padding, padding - padding % stride)
+        found.append(min(-(-whole // stride) - min(0, -((span - whole) // stride)) + 1 for whole in wholes))
+    return tuple(found)
 
-    Compiled for sm_90, one activation ahead of the pooling spills nothing; two GELUs at 256 columns spill a little.
+
+def products_for_each(convolution: Convolution) -> float:
+    """Return how many products are computed for each that counts: the others are with zeros of phases without a tap."""
+    counts = (power_of_two(stride[0], 1) for stride in convolution.stride)
+    return prod(reach_of(convolution)) * prod(counts) / prod(taps[0] for taps in convolution.taps)
+
+
+def phases_config(
+    strides: tuple[int, ...], channels_out: int, summands: int, tail: Tail, *, all_digits: bool
+) -> dict[str, Knob]:
+    """Choose 128 places, and as many channels as fit beside the phases; all of them where the tail reduces over them.
+
+    Args:
+        strides: By dimension.
+        channels_out: Of one group.
+        summands: Numbers of the input that the phases of a place read.
+        tail: What follows.
+        all_digits: Whether products with all digits of fp32 need registers, too.
     """
-    rows, num_warps = 64 if all_digits else 128, 4 if columns <= NARROW else 8
-    return {"BLOCK_M": rows, "BLOCK_K": 32, "num_warps": num_warps, "num_stages": 3}
-
-
-def phases_space(columns: int) -> dict[StageName, dict[str, tuple[Knob, ...]]]:
-    """Return the values that each tuning stage may try for these knobs, the likely winners first."""
-    narrow = columns <= NARROW
+    counts, channels = [power_of_two(stride, 1) for stride in strides], power_of_two(channels_out, LEAST_CHANNELS)
+    block_n = channels if tail.holds_channels else min(channels, FEW_COLUMNS)
+    fitting = (held for d in range(len(counts)) if (held := prod(counts[d:])) * block_n <= MOST_COLUMNS)
+    held = next(fitting, counts[-1])
+    most = MOST_COLUMNS if summands > STEP else MOST_COLUMNS // 2
+    block_n = block_n if tail.holds_channels else max(LEAST_CHANNELS, min(channels, most // held))
     return {
-        "parallel_mapping": {"num_warps": (4, 8) if narrow else (8, 4)},
-        "tensor_tiling": {"BLOCK_M": (128, 256, 64) if narrow else (128, 64), "BLOCK_K": (32, 16)},
-        "memory_optimization": {"num_stages": (3, 2, 4)},
+        "BLOCK_M": 64 if all_digits else 128, "BLOCK_N": block_n, "BLOCK_K": STEP // 2 if summands % STEP else STEP,
+        "num_warps": 4 if held * block_n <= MOST_COLUMNS else 8, "num_stages": 2,
+    }  # fmt: skip
+
+
+def phases_space(config: dict[str, Knob]) -> dict[StageName, dict[str, tuple[Knob, ...]]]:
+    """Return the values that each tuning stage may try for these knobs, the likely winners first."""
+    block_n, num_warps = int(config["BLOCK_N"]), int(config["num_warps"])
+    return {
+        "parallel_mapping": {"num_warps": (num_warps, 12 - num_warps)},
+        "tensor_tiling": {
+            "BLOCK_M": (128, 64),
+            "BLOCK_K": (32, 16),
+            "BLOCK_N": tuple(n for n in (block_n, block_n // 2) if n >= LEAST_CHANNELS),
+        },
+        "memory_optimization": {"num_stages": (2, 3, 1)},
     }
 
 
+def reduces_a_tile(tail: Tail) -> bool:
+    """Return whether something is reduced over a tile's channels or its places."""
+    return tail.holds_channels or tail.parts is not None
+
+
 def write_phases(spec: Spec) -> str:
-    """Write the kernel."""
-    names = [name for text in ("V_#", "REACH_#", "SIZE_#") for name in spec.lines(text)]
+    """Write the kernel, and the function that runs the tail on its lines of phases."""
     arguments = [
-        "x_ptr", "w_ptr", "out_ptr", *spec.tail.parameters,
-        *(f"{name}: tl.constexpr" for name in ("N", "GROUPS", "WIDTH", "PHASES", *names)),
-        *(f"{name}: tl.constexpr" for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K")),
+        "x_ptr", "w_ptr", "out_ptr", *moments.parameter(spec), *spec.tail.parameters,
+        *(f"{name}: tl.constexpr" for name in (*_constants(spec), "WIDTH", *spec.lines("REACH_#"))),
+        *(f"{name}: tl.constexpr" for name in (*spec.lines("SIZE_#"), "BLOCK_M", "BLOCK_N", "BLOCK_K")),
     ]  # fmt: skip
     offset = pixel(spec, spec.lines("tap_#"))
-    lines = [*_rows(spec), *summed(spec, "PHASES * BLOCK_N", spec.lines("REACH_#"), offset), *_joined(spec)]
-    lines += [*_places(spec), *spec.tail.lines, *(parts_of_tile(spec) if spec.tail.pixels else stored(spec))]
-    doc = f"{spec.tail.formula}: BLOCK_M windows, all phases of all channels, a program. Sums are in fp32."
-    return kernel(f"{spec.name}_kernel", arguments, doc, lines)
+    lines = [*_rows(spec), *summed(spec, "JOINED * BLOCK_N", spec.lines("REACH_#"), offset)]
+    lines += _store(spec, "acc", "0", _lines(spec))
+    doc = f"{spec.tail.formula}: BLOCK_M places, their phases, BLOCK_N channels a program. Sums are in fp32."
+    return "\n\n".join((_write_store(spec), kernel(f"{spec.name}_kernel", arguments, doc, lines)))
+
+
+def _constants(spec: Spec) -> list[str]:
+    """Along dimension d: V_d outputs, J_d places of S_d each, the first R_d ahead; W_d phases joined, or A_d apart."""
+    return [
+        "N",
+        "GROUPS",
+        *spec.gap,
+        *(name for text in ("J_#", "V_#", "S_#", "R_#", "A_#", "W_#") for name in spec.lines(text)),
+    ]
+
+
+def _lines(spec: Spec) -> str:
+    """Write the number of phases ahead of the last dimension, each of which the tail sees alone."""
+    return " * ".join(spec.lines("W_#")[:-1]) or "1"
 
 
 def _rows(spec: Spec) -> list[str]:
-    """Decode the program's number, and where every row's inputs begin; a row beyond the last reads what that reads."""
+    """Decode the program's number, and where every row's inputs begin; a row beyond the last reads what that reads.
+
+    Tiles that read the same input are neighbours.
+    """
     return [
-        f"OUT_PIXELS: tl.constexpr = {spec.each('V_#', ' * ')}",
-        "tiles_m: tl.constexpr = (OUT_PIXELS + BLOCK_M - 1) // BLOCK_M",
+        f"JOINED: tl.constexpr = {spec.each('W_#', ' * ')}",
+        f"APART: tl.constexpr = {spec.each('A_#', ' * ')}",
+        f"ROWS: tl.constexpr = {spec.each('J_#', ' * ')}",
+        "tiles_m: tl.constexpr = (ROWS + BLOCK_M - 1) // BLOCK_M",
+        "tiles_n: tl.constexpr = (N + BLOCK_N - 1) // BLOCK_N",
         "tile = tl.program_id(0)",
-        "sample = (tile // tiles_m).to(tl.int64)",
-        "row = tl.minimum(tile % tiles_m * BLOCK_M + tl.arange(0, BLOCK_M), OUT_PIXELS - 1)",
-        *decoded("row", "j", spec.lines("V_#")),
+        "tile_n, own = tile % tiles_n, tile // tiles_n % APART",
+        "tile = tile // (tiles_n * APART)",
+        "plane, tile_m = (tile // tiles_m).to(tl.int64), tile % tiles_m",
+        "sample, group = plane // GROUPS, plane % GROUPS",
+        "row = tl.minimum(tile_m * BLOCK_M + tl.arange(0, BLOCK_M), ROWS - 1)",
+        *decoded("row", "j", spec.lines("J_#")),
         f"base = {pixel(spec, spec.lines('j_#'))}",
-        f"x_rows = x_ptr + sample * ({spec.each('SIZE_#', ' * ')} * WIDTH) + (base * WIDTH)[:, None]",
+        f"x_rows = x_ptr + plane * ({spec.each('SIZE_#', ' * ')} * WIDTH) + (base * WIDTH)[:, None]",
         f"K: tl.constexpr = {spec.each('REACH_#', ' * ')} * WIDTH",
-        "w_cols = w_ptr + (tl.arange(0, PHASES * BLOCK_N) * K)[None, :]",
+        "first = ((own * GROUPS + group) * tiles_n + tile_n) * (JOINED * BLOCK_N)",
+        "w_cols = w_ptr + ((first + tl.arange(0, JOINED * BLOCK_N)) * K)[None, :]",
     ]
 
 
-def _joined(spec: Spec) -> list[str]:
-    """Write the tail of every phase, and join the phases; then channels times positions are left."""
-    window = spec.tail.window
-    assert window is not None
-    return [
-        "acc = tl.trans(acc)  # phases and channels times positions",
-        "channel = tl.arange(0, PHASES * BLOCK_N) % BLOCK_N",
-        "in_channels = channel < N",
-        *spec.tail.walked,
-        f"pooled = tl.trans({spec.tail.joined})",
-        f"for _ in tl.static_range({spec.phases.bit_length() - 1}):",
-        "    left, right = column_halves(pooled)",
-        f"    pooled = {JOINED[window.kind].format('left', 'right')}",
-        "pooled = tl.trans(pooled)",
-        "channel = tl.arange(0, BLOCK_N)",
-        "in_channels = channel < N",
+def _store(spec: Spec, sums: str, line: str, lines: str) -> list[str]:
+    """Call the function that `_write_store` writes, for so many lines of phases from one on."""
+    arguments = [
+        sums, "out_ptr", *moments.parameter(spec), *spec.tail.parameters, "sample", "group", "tile_n", "tile_m",
+        "own", line, *_constants(spec), "BLOCK_M", "BLOCK_N", lines,
+    ]  # fmt: skip
+    return call(f"{spec.name}_store", arguments)
+
+
+def _write_store(spec: Spec) -> str:
+    """Write the function that runs the tail on LINES lines of phases from one on, and stores them."""
+    arguments = [
+        "acc", "out_ptr", *moments.parameter(spec), *spec.tail.parameters, "sample", "group", "tile_n", "tile_m",
+        "own", "line", *(f"{name}: tl.constexpr" for name in (*_constants(spec), "BLOCK_M", "BLOCK_N", "LINES")),
+    ]  # fmt: skip
+    across = f"W_{spec.rank - 1}"
+    leaf = [
+        f"acc = tl.permute(tl.reshape(acc, (BLOCK_M, {across}, BLOCK_N)), (2, 0, 1))",
+        f"acc = tl.reshape(acc, (BLOCK_N, BLOCK_M * {across}))  # channels times positions",
+        *_places(spec),
+        *spec.tail.lines,
+        *stored(spec, _part(spec)),
     ]
+    lines = [
+        "if LINES > 1:",
+        "    left, right = column_halves(acc)",
+        *(f"    {line}" for line in _store(spec, "left", "line", "LINES // 2")),
+        *(f"    {line}" for line in _store(spec, "right", "line + LINES // 2", "LINES // 2")),
+        "else:",
+        *(f"    {line}" for line in leaf),
+    ]
+    doc = "Tail and store of a tile, one line of phases after the other: all of them would not fit in registers."
+    return kernel(f"{spec.name}_store", arguments, doc, lines)
 
 
 def _places(spec: Spec) -> list[str]:
-    """Compute the coordinates and offsets of the tile's results."""
+    """Compute the coordinates and offsets of a line's results."""
+    last, lines = spec.rank - 1, []
+    for d in range(last):
+        inner = {name: "".join(f" * {name}_{e}" for e in range(d + 1, spec.rank)) for name in "AJ"}
+        behind = " * ".join(f"W_{e}" for e in range(d + 1, last)) or "1"
+        lines += [
+            f"phase_{d} = own // (1{inner['A']}) % A_{d} + line // ({behind}) % W_{d}",
+            f"o_{d} = at // (W_{last}{inner['J']}) % J_{d} * S_{d} + phase_{d} - R_{d}",
+            f"in_places = in_places & (phase_{d} < S_{d}) & (o_{d} >= 0) & (o_{d} < V_{d})",
+        ]
+    place = "o_0"
+    for d in range(1, spec.rank):
+        place = f"({place}) * V_{d} + o_{d}"
     return [
-        "place = tile % tiles_m * BLOCK_M + tl.arange(0, BLOCK_M)",
-        "in_places = place < OUT_PIXELS",
-        *decoded("place", "o", spec.lines("V_#")),
+        f"at = tile_m * (BLOCK_M * W_{last}) + tl.arange(0, BLOCK_M * W_{last})",
+        f"in_places = at < {spec.each('J_#', ' * ')} * W_{last}",
+        *lines,
+        f"o_{last} = at % (J_{last} * W_{last})",
+        f"if S_{last} != W_{last}:",
+        f"    in_places = in_places & (o_{last} % W_{last} < S_{last})",
+        f"    o_{last} = o_{last} // W_{last} * S_{last} + o_{last} % W_{last}",
+        f"o_{last} = o_{last} - R_{last}",
+        f"in_places = in_places & (o_{last} >= 0) & (o_{last} < V_{last})",
+        f"OUT_PIXELS: tl.constexpr = {spec.each('V_#', ' * ')}",
+        f"place = {place}",
+        "first_channel = tile_n * BLOCK_N",
+        "in_channels = first_channel + tl.arange(0, BLOCK_N) < N",
+        "channel = group * N + first_channel + tl.arange(0, BLOCK_N)",
         "out_offsets = sample * (GROUPS * N * OUT_PIXELS) + ((channel * OUT_PIXELS)[:, None] + place[None, :])",
         "inside = in_channels[:, None] & in_places[None, :]",
     ]
 
 
-def write_phases_wrapper(spec: Spec) -> str:
-    """Write the function that copies the input, packs the filter, allocates the output and launches.
+def _part(spec: Spec) -> tuple[str, str]:
+    """Write the number of the part of a sample that a line leaves moments of, and how many parts there are."""
+    tiles, lines = f"(({spec.each('J_#', ' * ')} + BLOCK_M - 1) // BLOCK_M)", _lines(spec)
+    return f"((own * ({lines}) + line) * {tiles} + tile_m)", f"({spec.each('A_#', ' * ')} * {lines} * {tiles})"
 
-    Along a dimension, tap t of residue q reads the input (q + p - t d) / s places from the window's own.
+
+def reached(spec: Spec, name: str, places: str, shifts: str) -> list[str]:
+    """Write the wrapper's lines that tell which inputs a place reads, and how large the padded copy is.
+
+    Along a dimension, tap t of residue q reads the input (q + p - t d) / s places from the place's own.
+
+    Args:
+        spec: The convolution.
+        name: Of the variable for the number of places along a dimension, with `#` as that.
+        places: That number.
+        shifts: By how much places may begin ahead of the output.
     """
-    first = "low_# = min(0, -((d_# * (weight_shape[@] - 1) - p_#) // s_#))"
-    size = "size_# = max(x.shape[@] - low_#, v_# + reach_# - 1)"
-    numbers = ", ".join(f"({spec.each(f'{name}_#')},)" for name in ("s", "p", "d", "low", "reach"))
+    first = f"r_#, low_#, reach_# = reached_inputs(s_#, p_#, d_#, weight_shape[@], {shifts})"
+    lines = [first, "p_# -= r_#", f"{name} = {places}", f"size_# = max(x.shape[@] - low_#, {name} + reach_# - 1)"]
+    return [line.replace("#", str(d)).replace("@", str(d + 2)) for line in lines for d in range(spec.rank)]
+
+
+def padded_input(spec: Spec, groups: str) -> list[str]:
+    """Write the wrapper's lines that copy the input."""
+    return [
+        f"pads, sizes = ({spec.each('-low_#')},), ({spec.each('size_#')},)",
+        f"x = padded_channels_last(x, {groups}, width, pads, sizes, {spec.round_tf32})",
+    ]
+
+
+def packed_filter(spec: Spec, block_n: str, apart: str, joined: str) -> list[str]:
+    """Write the wrapper's lines that pack the filter.
+
+    Args:
+        spec: The convolution.
+        block_n: Channels that a program has.
+        apart: By dimension, phases that are products of their own.
+        joined: By dimension, phases that are columns of one product.
+    """
+    numbers = [f"({spec.each(f'{name}_#')},)" for name in ("s", "p", "d", "low", "reach")]
+    return spec.packed("pack_phases", ["groups", block_n, "width", apart, joined, *numbers, str(spec.round_tf32)])
+
+
+def write_phases_wrapper(spec: Spec) -> str:
+    """Write the function that copies the input, packs the filter, allocates the output and launches."""
+    tiles = f"triton.cdiv({spec.each('j_#', ' * ')}, {spec.knob('BLOCK_M')})"
     lines = [
         *spec.wrapper_head(),
         "N = weight.shape[1]",
-        "block_n = max(16, triton.next_power_of_2(N))",
-        f"width = max({LEAST_WIDTH}, triton.next_power_of_2(weight.shape[0]))",
-        *spec.lines("v_# = out_# // s_#"),
-        *(first.replace("#", str(d)).replace("@", str(d + 2)) for d in range(spec.rank)),
-        *spec.lines("reach_# = triton.cdiv(p_#, s_#) - low_# + 1"),
-        *(size.replace("#", str(d)).replace("@", str(d + 2)) for d in range(spec.rank)),
-        *_allocation(spec),
-        f"pads, sizes = ({spec.each('-low_#')},), ({spec.each('size_#')},)",
-        f"x = padded_channels_last(x, groups, width, pads, sizes, {spec.round_tf32})",
-        *spec.packed("pack_phases", ["block_n", "width", numbers, str(spec.round_tf32)]),
+        *([f"block_n = max({LEAST_CHANNELS}, triton.next_power_of_2(N))"] if spec.tail.holds_channels else []),
+        f"width = max({LEAST_WIDTH}, triton.next_power_of_2(weight.shape[0] // groups))",
+        f"apart, joined = dealt_phases(({spec.each('s_#')},), {spec.knob('BLOCK_N')}, {reduces_a_tile(spec.tail)})",
+        *reached(spec, "j_#", "triton.cdiv(out_# + r_#, s_#)", "0, p_# % s_#"),
+        f"shape = (x.shape[0], {spec.tail.channels}{spec.each('out_#')})",
+        *spec.allocation(),
+        *padded_input(spec, "groups"),
+        *packed_filter(spec, spec.knob("BLOCK_N"), "apart", "joined"),
+        f"tiles_m = {tiles}",
+        *moments.allocated_moments(spec, "x_shape[0]", "prod(apart) * prod(joined[:-1]) * tiles_m"),
+        f"tiles = prod(apart) * tiles_m * triton.cdiv(N, {spec.knob('BLOCK_N')})",
     ]
     arguments = [
-        "x", "weight", "out", *spec.tail.arguments, "N=N", "GROUPS=groups", "WIDTH=width",
-        f"PHASES={spec.each('s_#', ' * ')}", *spec.lines("V_#=v_#"), *spec.lines("REACH_#=reach_#"),
-        *spec.lines("SIZE_#=size_#"), "BLOCK_N=block_n", *(f"{knob}={spec.knob(knob)}" for knob in spec.config),
+        "x", "weight", "out", *moments.argument(spec), *spec.tail.arguments, "N=N", "GROUPS=groups",
+        *spec.gap_argument, *spec.lines("J_#=j_#"), *spec.lines("V_#=out_#"), *spec.lines("S_#=s_#"),
+        *spec.lines("R_#=r_#"), *spec.lines("A_#=apart[#]"), *spec.lines("W_#=joined[#]"), "WIDTH=width",
+        *spec.lines("REACH_#=reach_#"), *spec.lines("SIZE_#=size_#"),
+        *(f"{knob}={spec.knob(knob)}" for knob in spec.config),
     ]  # fmt: skip
-    lines += call(f"{spec.name}_kernel[(x_shape[0] * tiles_m,)]", arguments, indent=4)
-    lines += joined_parts(spec) if spec.tail.pixels else ["return out"]
+    lines += [*call(f"{spec.name}_kernel[(x_shape[0] * groups * tiles,)]", arguments, indent=4), moments.returned(spec)]
     return spec.wrapper(lines)
-
-
-def _allocation(spec: Spec) -> list[str]:
-    """Write the wrapper's lines that count the tiles of a sample, and allocate what they leave."""
-    tiles = f"tiles_m = triton.cdiv({spec.each('v_#', ' * ')}, {spec.knob('BLOCK_M')})"
-    if spec.tail.pixels:
-        return [tiles, *allocated_parts(spec)]
-    return [tiles, f"shape = (x.shape[0], {spec.tail.channels}{spec.each('v_#')})", *spec.allocation()]

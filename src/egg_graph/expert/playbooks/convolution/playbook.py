@@ -25,7 +25,8 @@ from egg_graph.expert.playbooks.convolution.match import (
     columns_of_phases,
     convolution_at,
     group_at,
-    phases_can_be_held,
+    has_phases,
+    phases_can_be_joined,
     reduces_pixels,
 )
 from egg_graph.expert.playbooks.convolution.padded import (
@@ -39,10 +40,18 @@ from egg_graph.expert.playbooks.convolution.padded import (
 from egg_graph.expert.playbooks.convolution.phases import (
     phases_config,
     phases_space,
+    products_for_each,
+    reach_of,
     write_phases,
     write_phases_wrapper,
 )
 from egg_graph.expert.playbooks.convolution.pixel_parts import joining_helper
+from egg_graph.expert.playbooks.convolution.pooled_phases import (
+    pooled_config,
+    pooled_space,
+    write_pooled_phases,
+    write_pooled_phases_wrapper,
+)
 from egg_graph.expert.playbooks.convolution.spec import Spec
 from egg_graph.expert.playbooks.convolution.tail import Tail, TailWriter
 from egg_graph.expert.playbooks.convolution.window import anchor_of
@@ -56,6 +65,18 @@ CHANNELS_WORTH_PADDING = 16
 narrow loads that it spares, if every number is read for several taps."""
 
 
+CHANNELS_WORTH_JOINING = 16
+"""Up to this many input channels of a group all phases of a transposed convolution as columns of one product pay in any
+case; the others on conditions."""
+MOST_CHANNELS_JOINED = 64
+"""Up to this many channels into and out of a group they may pay."""
+MOST_PRODUCTS = 4.0
+"""Products computed for each that counts up to which they pay with few channels (H200: 8 on level 1/77 did not)."""
+FEW_PRODUCTS = 1.75
+"""The same with more channels (H200: 1.0 and 1.7 paid on levels 2/5, 2/34, 2/78 of KernelBench, 1.8 not on 2/2)."""
+COMPARED = "all phases as one product against one phase a program, on KernelBench's levels 1 and 2 and an H200"
+INTERLEAVED = 2
+"""Stride along the last dimension up to which every other structure stores whole lines."""
 MANY = 8
 """Convolutions from which on their number of input channels is an argument and no constant of the kernels: a dense
 network has a hundred that differ in nothing else, and each would be compiled."""
@@ -65,7 +86,7 @@ class ConvolutionPlaybook(Playbook):
     """`conv1d`, `conv2d`, `conv3d` and their transposes, then any pointwise chain and reductions of it, in one kernel.
 
     Over up to 128 channels in every structure but `depthwise`; over pooling windows and over all pixels in `padded`,
-    and in `phases`, where the windows are as wide as the stride of a transposed convolution.
+    and in `pooled_phases`, where the windows are as wide as the stride of a transposed convolution.
     """
 
     name = "convolution"
@@ -76,10 +97,10 @@ class ConvolutionPlaybook(Playbook):
         "and taps as one index, over a padded, rounded copy with channels innermost: loads are wide, without bounds; "
         "walk a pooling's windows or the depth there; leave one sum a tile of an average over all pixels. With many, "
         "pack the filter with channels innermost; above 32 a pass that moves them pays. Transposed, stride s: one "
-        "dense convolution a residue, no zeros; but before maximum pooling by s make all residues columns of one tile "
-        "and write their maximum alone. Depthwise: no tensor cores."
+        "dense convolution a residue, no zeros; with few channels or no padded zeros all residues are columns of one "
+        "product; before maximum pooling by s write their maximum alone. Depthwise: no tensor cores."
     )
-    variants = ("planes", "padded", "channels_last", "depthwise", "phases")
+    variants = ("planes", "padded", "channels_last", "depthwise", "phases", "pooled_phases")
     alternatives = (
         Alternative(
             "padded", "memory_access", "a padded copy with few channels innermost spares every test and narrow load",
@@ -90,6 +111,10 @@ class ConvolutionPlaybook(Playbook):
             ("implicit_gemm_channels_last", "round_operands_rna"),
         ),
         Alternative(
+            "phases", "memory_access", "all phases of a place as columns of one product read its inputs once",
+            ("all_phases_of_a_transposed_convolution_in_one_product", "round_operands_rna"),
+        ),
+        Alternative(
             "planes", "memory_access", "reading the input as it lies spares the pass that moves its channels",
         ),
         Alternative(LIBRARY, "operator_fusion", "the library's convolution with one Triton tail may be faster"),
@@ -98,15 +123,15 @@ class ConvolutionPlaybook(Playbook):
 
     def remedy(self, kind: str, group: str, variant: str, knobs: Mapping[str, Knob]) -> Remedy:
         """Choose what to change after a failure; two structures have no plainer one."""
-        return super().remedy(kind, group, "" if variant in ("depthwise", "phases") else variant, knobs)
+        return super().remedy(kind, group, "" if variant in ("depthwise", "pooled_phases") else variant, knobs)
 
     def match(self, graph: CapturedGraph, start: str, free: frozenset[str]) -> Group | None:
         """Group the convolution at `start` with the pointwise chain behind it."""
         convolution = convolution_at(graph, start)
         if convolution is None:
             return None
-        if phases_can_be_held(graph, convolution):
-            group = group_at(graph, self.name, start, free, "phases", reduces=True)
+        if phases_can_be_joined(graph, convolution):
+            group = group_at(graph, self.name, start, free, "pooled_phases", reduces=True)
             if _reduces(graph, convolution, group):
                 return group
         structure = structure_of(graph, convolution, "")
@@ -123,16 +148,17 @@ class ConvolutionPlaybook(Playbook):
     def measured(self, graph: CapturedGraph, group: Group, precision: Precision, target: Hardware) -> str:
         """Return the survey: the rules of `tiles.structure_for` are fitted to it, and no library came near them.
 
-        Between `FEWEST_MOVED` and `FEW_CHANNELS` channels it read the input of a transposed convolution one way alone,
-        and it had no structure that joins phases.
+        Between `FEWEST_MOVED` and `FEW_CHANNELS` channels it read the input of a transposed convolution one way alone.
+        It had no structure with phases as columns, which was compared with them later.
         """
         convolution = _convolution_of(graph, group)
-        shape = shape_of(graph, convolution)
-        if _structure_of(graph, convolution, group) == "phases":
+        shape, structure = shape_of(graph, convolution), _structure_of(graph, convolution, group)
+        if structure == "pooled_phases":
             return ""
-        if shape.transposed and tiles.FEWEST_MOVED <= shape.channels_in < tiles.FEW_CHANNELS:
+        if structure != "phases" and shape.transposed and tiles.FEWEST_MOVED <= shape.channels_in < tiles.FEW_CHANNELS:
             return ""
-        return survey_of(graph, group, precision, target, TF32)
+        survey = survey_of(graph, group, precision, target, TF32)
+        return COMPARED if survey and structure == "phases" else survey
 
     def write(
         self, graph: CapturedGraph, group: Group, name: str, precision: Precision, target: Hardware | None = None
@@ -164,11 +190,12 @@ class ConvolutionPlaybook(Playbook):
         )
 
 
-_TILES = {"depthwise": depthwise_tile, "padded": padded_tile, "phases": padded_tile}
+_TILES = {"depthwise": depthwise_tile, "padded": padded_tile, "phases": padded_tile, "pooled_phases": padded_tile}
 _WRITERS = {
     "depthwise": (write_depthwise, write_depthwise_wrapper),
     "padded": (write_padded, write_padded_wrapper),
     "phases": (write_phases, write_phases_wrapper),
+    "pooled_phases": (write_pooled_phases, write_pooled_phases_wrapper),
 }
 """The structures that are no implicit GEMM over the input as it lies or with its channels moved."""
 
@@ -188,7 +215,7 @@ def _structure_of(graph: CapturedGraph, convolution: Convolution, group: Group) 
     """Return the structure to write for a group: the only one where it reduces pixels, else that of its variant."""
     if not _reduces(graph, convolution, group):
         return structure_of(graph, convolution, group.variant)
-    return "phases" if convolution.transposed else "padded"
+    return "pooled_phases" if convolution.transposed else "padded"
 
 
 def _space(graph: CapturedGraph, spec: Spec, structure: str) -> ConfigSpace:
@@ -196,15 +223,20 @@ def _space(graph: CapturedGraph, spec: Spec, structure: str) -> ConfigSpace:
     if structure == "padded":
         return padded_space(spec.config, spec.tail)
     if structure == "phases":
-        return phases_space(columns_of_phases(graph, spec.convolution))
+        return phases_space(spec.config)
+    if structure == "pooled_phases":
+        return pooled_space(columns_of_phases(graph, spec.convolution))
     return tiles.space(spec.config, spec.convolution.channels(graph)[1])
 
 
 def structure_of(graph: CapturedGraph, convolution: Convolution, wish: str) -> str:
     """Return the structure to write: the one wished for where it fits, else the one that pays for this shape."""
-    wish = "" if wish == "phases" else wish
+    wish = "" if wish == "pooled_phases" else wish
     if convolution.is_depthwise(graph):
         return "depthwise"
+    if has_phases(graph, convolution) and (wish == "phases" or (not wish and _phases_pay(graph, convolution))):
+        return "phases"
+    wish = "" if wish == "phases" else wish
     if graph[convolution.x].op == CHANNELS_LAST:
         return "channels_last"
     if _can_be_padded(graph, convolution) and (wish == "padded" or (not wish and _has_bands(convolution))):
@@ -216,8 +248,8 @@ def structure_of(graph: CapturedGraph, convolution: Convolution, wish: str) -> s
 def leaves_moments(graph: CapturedGraph, convolution: Convolution) -> bool:
     """Return whether a convolution should leave the moments of its tiles for a norm behind it."""
     structure = structure_of(graph, convolution, "")
-    if structure in ("depthwise", "padded"):
-        return structure == "padded"
+    if structure in ("depthwise", "padded", "phases"):
+        return structure != "depthwise"
     return tiles.leaves_moments(shape_of(graph, convolution))
 
 
@@ -244,6 +276,20 @@ def _can_be_padded(graph: CapturedGraph, convolution: Convolution) -> bool:
     sizes = graph[convolution.x].shape[2:]
     pixels = prod(size + 2 * padding[0] for size, padding in zip(sizes, convolution.padding, strict=True))
     return pixels * padded_width(channels) < ADDRESSABLE
+
+
+def _phases_pay(graph: CapturedGraph, convolution: Convolution) -> bool:
+    """Return whether all phases as columns of one product pay.
+
+    The other structures store lines with gaps, or of odd length number by number (levels 1/81 and 1/73 of KernelBench).
+    """
+    channels, stride = convolution.channels(graph), convolution.stride[-1][0]
+    if max(channels) > MOST_CHANNELS_JOINED:
+        return False
+    odd = convolution.rank == 3 and convolution.node.shape[-1] % 2 == 1
+    if channels[0] <= CHANNELS_WORTH_JOINING or odd:
+        return products_for_each(convolution) <= MOST_PRODUCTS
+    return stride > INTERLEAVED or products_for_each(convolution) <= FEW_PRODUCTS
 
 
 def _has_bands(convolution: Convolution) -> bool:
@@ -273,7 +319,11 @@ def _spec(
     elif structure == "padded":
         config = padded_config(shape.channels_out, tail)
     elif structure == "phases":
-        config = phases_config(columns_of_phases(graph, convolution), all_digits=fp32 and not round_tf32)
+        strides = tuple(stride[0] for stride in convolution.stride)
+        summands = prod(reach_of(convolution)) * padded_width(shape.channels_in)
+        config = phases_config(strides, shape.channels_out, summands, tail, all_digits=fp32 and not round_tf32)
+    elif structure == "pooled_phases":
+        config = pooled_config(columns_of_phases(graph, convolution), all_digits=fp32 and not round_tf32)
     else:
         config = tiles.implicit_config(shape, read, all_digits=fp32 and not round_tf32, tf32x3=tf32x3)
         positions, groups = node.shape[0] * prod(node.shape[2:]), convolution.groups[0]
@@ -283,9 +333,10 @@ def _spec(
         name, convolution, tail,
         "x.dtype" if output.dtype == node.dtype else f"torch.{output.dtype}",
         round_tf32, tf32x3, fp32 and not tensor_cores, read == "flat", structure == "channels_last", config,
-        structure != "depthwise" and (structure in ("padded", "phases") or read != "flat")
+        structure != "depthwise" and (structure in _TILES or read != "flat")
         and graph.is_parameter(convolution.weight),
-        read in ("planes", "channels_last") and shape.channels_in % 16 == 0 and _has_many(graph),
+        structure not in _TILES and read in ("planes", "channels_last") and shape.channels_in % 16 == 0
+        and _has_many(graph),
         structure != "depthwise" and not tail.reshapes and not tail.parts and may_be_a_slice(graph, output.name),
         graph[convolution.x].op == CHANNELS_LAST,
     )  # fmt: skip
@@ -300,9 +351,10 @@ def _helpers(spec: Spec, structure: str) -> set[str]:
     if structure == "depthwise":
         return set()
     kept = {"kept_copy"} if spec.keeps else set()
-    if structure in ("padded", "phases"):
+    if structure in _TILES:
         joins = {joining_helper(spec)} if spec.tail.pixels else set()
-        packs = {"pack_band"} if structure == "padded" else {"pack_phases", "column_halves"}
+        packs = {"pack_band"} if structure == "padded" else {"pack_phases", "column_halves", "reached_inputs"}
+        packs |= {"dealt_phases"} if structure == "phases" else set()
         return {"padded_channels_last"} | packs | kept | joins
     found = kept | {"grouped_tile", "column_halves"} | ({"round_to_tf32"} if spec.round_tf32 else set())
     if spec.transposed:
