@@ -362,7 +362,7 @@ def pack_phases(weight, groups, block_n, width, apart, joined, stride, padding, 
 ''',
     "reached_inputs": '''def reached_inputs(stride, padding, dilation, taps, *shifts):
     """Which inputs make `stride` outputs side by side along one dimension of a transposed convolution: by how much
-    those outputs begin ahead of a multiple of the stride so that they need the fewest, the first input, their number."""
+    those outputs begin ahead of a multiple of the stride so that they need the fewest, the first input, the number."""
     found = []
     for shift in shifts:
         whole = padding - shift

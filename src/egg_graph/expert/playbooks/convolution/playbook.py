@@ -97,8 +97,8 @@ class ConvolutionPlaybook(Playbook):
         "and taps as one index, over a padded, rounded copy with channels innermost: loads are wide, without bounds; "
         "walk a pooling's windows or the depth there; leave one sum a tile of an average over all pixels. With many, "
         "pack the filter with channels innermost; above 32 a pass that moves them pays. Transposed, stride s: one "
-        "dense convolution a residue, no zeros; with few channels or no padded zeros all residues are columns of one "
-        "product; before maximum pooling by s write their maximum alone. Depthwise: no tensor cores."
+        "dense convolution a residue; with few channels all residues are columns of one product; before maximum "
+        "pooling by s write their maximum alone. Depthwise: no tensor cores."
     )
     variants = ("planes", "padded", "channels_last", "depthwise", "phases", "pooled_phases")
     alternatives = (
