@@ -316,6 +316,30 @@ def test_phases_are_joined_where_a_place_makes_a_window(layer: str, body: str, j
     assert (group.variant == "pooled_phases") == joined == any("max_pool" in name for name in group.nodes)
 
 
+@pytest.mark.parametrize(
+    ("layer", "joined"),
+    [
+        ("3, 16, 32, 3, 2, 1", True),  # 2.4 products for each that counts
+        ("3, 64, 64, 4, 2, 1", True),  # every phase has two taps along each dimension: no product with zero
+        ("2, 32, 64, 3, 5, 1, dilation=2", True),  # lines with gaps
+        ("3, 32, 64, 3, 2, 1", True),  # lines of odd length
+        ("3, 32, 64, 3, 2, 1, 1", False),
+        ("3, 64, 128, 4, 2, 1", False),  # many columns
+        ("3, 16, 32, 3, 2, 1, 1, dilation=2", False),  # one of eight phases has taps
+        ("3, 16, 32, 3, 1, 1", False),  # one phase
+    ],
+)
+def test_all_phases_are_one_product_where_few_are_zeros(layer: str, joined: bool) -> None:
+    rank, channels, numbers = layer.split(", ", 2)
+    init = f"n; self.conv = nn.ConvTranspose{rank}d({channels}, {numbers})"
+    inputs = f"torch.randn(B, {channels}, {'H, ' * (int(rank) - 1)}H + 1)"
+    plan = planned(module("return torch.tanh(self.conv(x))", "B, H = 4, 12", inputs, init=init, init_args="0"))
+    (group,) = plan.groups.values()
+    assert (group.variant == "phases") == joined
+    source = playbooks_by_name()["convolution"].write(plan.graph, group, "c", "tf32").source
+    assert ("dealt_phases(" in source) == joined
+
+
 def test_only_structures_that_differ_are_proposed_for_a_convolution() -> None:
     graph, groups = convolutions()
     playbook = playbooks_by_name()["convolution"]

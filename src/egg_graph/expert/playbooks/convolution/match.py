@@ -22,9 +22,9 @@ ADDRESSABLE = 2**31
 """Positions inside one sample, and rows of the implicit product, are counted in 32 bits."""
 MOST_CHANNELS_HELD = 128
 """Channels of the output up to which one program holds all of them, so that its tail can reduce over them."""
-MOST_COLUMNS = 256
+MOST_POOLED_COLUMNS = 256
 """Phases times channels of the output up to which one program computes all phases of a transposed convolution."""
-FEW_READ = 16
+FEW_POOLED = 16
 """Channels of the input up to which it does so: beyond, the zeros that it multiplies cost more than the output."""
 CHANNEL_REDUCTIONS = frozenset({"sum", "mean", "amax", "amin", "var"})
 PIXEL_REDUCTIONS = frozenset({"sum", "mean", "var"})
@@ -148,7 +148,7 @@ def phases_can_be_joined(graph: CapturedGraph, convolution: Convolution) -> bool
         return False
     fixed = all(len(set(stride)) == 1 for stride in convolution.stride)
     phases = prod(stride[0] for stride in convolution.stride)
-    fits = columns_of_phases(graph, convolution) <= MOST_COLUMNS and convolution.channels(graph)[0] <= FEW_READ
+    fits = columns_of_phases(graph, convolution) <= MOST_POOLED_COLUMNS and convolution.channels(graph)[0] <= FEW_POOLED
     return fixed and phases.bit_count() == 1 and fits
 
 

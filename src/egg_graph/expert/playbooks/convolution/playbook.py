@@ -75,6 +75,8 @@ MOST_PRODUCTS = 4.0
 FEW_PRODUCTS = 1.75
 """The same with more channels (H200: 1.0 and 1.7 paid on levels 2/5, 2/34, 2/78 of KernelBench, 1.8 not on 2/2)."""
 COMPARED = "all phases as one product against one phase a program, on KernelBench's levels 1 and 2 and an H200"
+PRODUCTS_FOR_GAPS = 8.0
+"""The same where every other structure stores lines with gaps (H200: 7 paid on level 1/81)."""
 INTERLEAVED = 2
 """Stride along the last dimension up to which every other structure stores whole lines."""
 MANY = 8
@@ -287,9 +289,8 @@ def _phases_pay(graph: CapturedGraph, convolution: Convolution) -> bool:
     if max(channels) > MOST_CHANNELS_JOINED:
         return False
     odd = convolution.rank == 3 and convolution.node.shape[-1] % 2 == 1
-    if channels[0] <= CHANNELS_WORTH_JOINING or odd:
-        return products_for_each(convolution) <= MOST_PRODUCTS
-    return stride > INTERLEAVED or products_for_each(convolution) <= FEW_PRODUCTS
+    most = MOST_PRODUCTS if channels[0] <= CHANNELS_WORTH_JOINING or odd else FEW_PRODUCTS
+    return products_for_each(convolution) <= (PRODUCTS_FOR_GAPS if stride > INTERLEAVED else most)
 
 
 def _has_bands(convolution: Convolution) -> bool:
