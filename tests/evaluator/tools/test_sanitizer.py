@@ -118,7 +118,7 @@ def test_a_tool_that_is_cut_off_is_told_by_name_and_the_others_count(
 ) -> None:
     before = time.monotonic()
     builder = sanitized(seconds=1.5, memcheck="right", racecheck="slow", initcheck="right")
-    assert time.monotonic() - before < 10
+    assert time.monotonic() - before < 40, "the slow tool takes 60 s"
     told = {rung.name: rung for rung in builder.rungs}
     assert told["sanitizer"].outcome == "passed"
     assert "out of bounds" in told["sanitizer"].statement
