@@ -337,7 +337,7 @@ def test_all_phases_are_one_product_where_few_are_zeros(layer: str, joined: bool
     (group,) = plan.groups.values()
     assert (group.variant == "phases") == joined
     source = playbooks_by_name()["convolution"].write(plan.graph, group, "c", "tf32").source
-    assert ("dealt_phases(" in source) == joined
+    assert ("phases_by_program(" in source) == joined
 
 
 def test_only_structures_that_differ_are_proposed_for_a_convolution() -> None:

@@ -7,6 +7,7 @@ and they call no library function that an interpreter would have to imitate.
 import inspect
 
 from egg_graph.expert.capture.averaged_axis import averaged_axis
+from egg_graph.expert.codegen.phases import phases_by_program, reached_inputs
 
 HELPERS: dict[str, str] = {
     "averaged_axis": inspect.getsource(averaged_axis),
@@ -360,36 +361,8 @@ def pack_phases(weight, groups, block_n, width, apart, joined, stride, padding, 
     )
     return packed
 ''',
-    "reached_inputs": '''def reached_inputs(stride, padding, dilation, taps, *shifts):
-    """Which inputs make `stride` outputs side by side along one dimension of a transposed convolution: by how much
-    those outputs begin ahead of a multiple of the stride so that they need the fewest, the first input, the number."""
-    found = []
-    for shift in shifts:
-        whole = padding - shift
-        low = min(0, -((dilation * (taps - 1) - whole) // stride))
-        found.append((triton.cdiv(whole, stride) - low + 1, shift, low))
-    reach, shift, low = min(found)
-    return shift, low, reach
-''',
-    "dealt_phases": '''from math import prod
-
-
-def dealt_phases(strides, block_n, reduced):
-    """By dimension of a transposed convolution, phases that are products of their own, and phases that are columns of
-    one product: those of the trailing dimensions that fit 128 columns, filled up to powers of two.
-
-    Triton 3.6 reduces wrong elements of a tile whose lines have four phases side by side."""
-    apart, joined = list(strides), [1] * len(strides)
-    for d in reversed(range(len(strides))):
-        count = triton.next_power_of_2(strides[d])
-        if d + 1 < len(strides) and count * prod(joined) * block_n > 128:
-            break
-        apart[d], joined[d] = 1, count
-    joined[-1] = max(joined[-1], 16 // block_n)
-    if reduced and joined[-1] == 4:
-        joined[-1] = 8
-    return tuple(apart), tuple(joined)
-''',
+    "reached_inputs": inspect.getsource(reached_inputs),
+    "phases_by_program": "from math import prod\n\n\n" + inspect.getsource(phases_by_program),
     "join_sums": '''@triton.jit
 def join_sums_kernel(parts_ptr, total_ptr, n_parts, scale, BLOCK: tl.constexpr):
     """total[row] = scale * the sum of parts[row, :]."""

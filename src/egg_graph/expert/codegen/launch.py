@@ -221,3 +221,14 @@ def _bracketed(text: str) -> bool:
         if depth == 0:
             return place == len(text) - 1 and text.startswith("(")
     return False
+
+
+def halved(pieces: str, halves: list[str], leaf: list[str]) -> list[str]:
+    """Write the body of a device function that calls itself for each half of a tile until one piece is left.
+
+    Args:
+        pieces: Its parameter that counts the pieces, a power of two.
+        halves: The lines that split the tile, and call the function for either half.
+        leaf: The lines for one piece.
+    """
+    return [f"if {pieces} > 1:", *(f"    {line}" for line in halves), "else:", *(f"    {line}" for line in leaf)]

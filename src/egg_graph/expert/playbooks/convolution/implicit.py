@@ -15,7 +15,7 @@ The tail runs on pieces of the columns, one after the other: a whole tile of sum
 an activation needs for each of them at the same time would spill. A tail that reduces over the channels has them all.
 """
 
-from egg_graph.expert.codegen.launch import call, kernel
+from egg_graph.expert.codegen.launch import call, halved, kernel
 from egg_graph.expert.playbooks.convolution import moments
 from egg_graph.expert.playbooks.convolution.spec import Spec
 from egg_graph.expert.playbooks.convolution.tail import Dimension, Tile
@@ -83,7 +83,7 @@ def _write_store(spec: Spec) -> str:
         *_sums_passed(spec), "out_ptr", *moments.passed(spec), *spec.tail.parameters, "sample", "place",
         *spec.lines("o_#"), "in_rows", "group", "col", "BATCH", *(f"{name}: tl.constexpr" for name in constants),
     ]  # fmt: skip
-    halves = [f"    {name}_left, {name}_right = column_halves({name})" for name in _sums_passed(spec)]
+    halves = [f"{name}_left, {name}_right = column_halves({name})" for name in _sums_passed(spec)]
     interleave = [
         "if PHASES == 2:",
         "    acc = tl.reshape(tl.permute(tl.join(even, acc), (0, 2, 1)), (2 * acc.shape[0], acc.shape[1]))",
@@ -103,15 +103,9 @@ def _write_store(spec: Spec) -> str:
         f"tl.store({target}, {spec.tail.result}.to(out_ptr.dtype.element_ty), mask=inside)",
         *moments.stored_by_rows(spec),
     ]
-    lines = [
-        "if PIECES > 1:",
-        "    HALF: tl.constexpr = acc.shape[1] // 2",
-        *halves,
-        *(f"    {line}" for line in _store(spec, "col", "#_left", "PIECES // 2")),
-        *(f"    {line}" for line in _store(spec, "col + HALF", "#_right", "PIECES // 2")),
-        "else:",
-        *(f"    {line}" for line in leaf),
-    ]
+    left = _store(spec, "col", "#_left", "PIECES // 2")
+    right = _store(spec, "col + HALF", "#_right", "PIECES // 2")
+    lines = halved("PIECES", ["HALF: tl.constexpr = acc.shape[1] // 2", *halves, *left, *right], leaf)
     doc = "Tail and store of a tile, in pieces of its columns: what its tail needs would not fit in registers."
     return kernel(f"{spec.name}_store", arguments, doc, lines)
 

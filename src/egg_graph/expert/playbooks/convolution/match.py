@@ -10,6 +10,7 @@ from egg_graph.expert.codegen.expressions import FLOATS, is_pointwise
 from egg_graph.expert.codegen.group import Group
 from egg_graph.expert.codegen.indexing import Vector
 from egg_graph.expert.codegen.parts import PARTS
+from egg_graph.expert.codegen.phases import reached_inputs
 from egg_graph.expert.codegen.reductions import dimensions_of
 from egg_graph.expert.playbooks.channels.layout import CHANNELS_LAST
 from egg_graph.expert.playbooks.convolution.window import MISREDUCED_RUN, Window, anchor_of, window_at
@@ -156,9 +157,15 @@ def has_phases(graph: CapturedGraph, convolution: Convolution) -> bool:
     """Return whether a convolution is transposed, with a stride at full shape, and its padded copy addressable."""
     if not convolution.transposed or graph[convolution.x].op == CHANNELS_LAST:
         return False
-    sizes = (size + taps[0] for size, taps in zip(graph[convolution.x].shape[2:], convolution.taps, strict=True))
+    sizes = (n + 2 * reach for n, reach in zip(graph[convolution.x].shape[2:], reach_of(convolution), strict=True))
     addressable = prod(sizes) * power_of_two(convolution.channels(graph)[0]) < ADDRESSABLE
     return addressable and any(stride[0] > 1 for stride in convolution.stride)
+
+
+def reach_of(convolution: Convolution) -> tuple[int, ...]:
+    """Return how many inputs the phases of a place read along each dimension, at full shape."""
+    numbers = zip(convolution.stride, convolution.padding, convolution.dilation, convolution.taps, strict=True)
+    return tuple(reached_inputs(s[0], p[0], d[0], t[0], 0, p[0] % s[0])[2] for s, p, d, t in numbers)
 
 
 def columns_of_phases(graph: CapturedGraph, convolution: Convolution) -> int:

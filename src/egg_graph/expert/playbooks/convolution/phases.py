@@ -15,39 +15,31 @@ times them is NaN. The tail runs on one line of phases after the other, as all o
 
 from math import prod
 
-from egg_graph.expert.codegen.launch import call, kernel
+from egg_graph.expert.codegen.launch import call, halved, kernel
+from egg_graph.expert.codegen.phases import phases_by_program
 from egg_graph.expert.playbooks.convolution import moments
-from egg_graph.expert.playbooks.convolution.match import Convolution
+from egg_graph.expert.playbooks.convolution.match import Convolution, reach_of
 from egg_graph.expert.playbooks.convolution.padded import LEAST_WIDTH, decoded, pixel, stored, summed
 from egg_graph.expert.playbooks.convolution.spec import Spec
 from egg_graph.expert.playbooks.convolution.tail import Tail
+from egg_graph.expert.playbooks.convolution.window import MISREDUCED_RUN
 from egg_graph.expert.playbooks.knobs import power_of_two
 from egg_graph.schema import Knob, StageName
 
 MOST_COLUMNS = 128
 """Phases times channels of the output that one program computes (H200: twice as many, with 8 warps, took up to 6 %
 longer on levels 1/73 and 2/15 of KernelBench and as long on 1/81)."""
-FEW_COLUMNS = 16
-"""Channels that a program has at least, where there are as many: all phases of fewer pay less."""
+CHANNELS_BEFORE_PHASES = 16
+"""A program has this many channels, where there are as many, before it has the phases of one more dimension."""
 STEP = 32
-"""Summands of a step. Where one step takes them all, half of the columns pay (H200: 10 % less on level 2/60)."""
+"""Summands of one step of a program's loop. Where one step takes all of them, half of `MOST_COLUMNS` is faster (H200:
+by 10 % on level 2/60 of KernelBench)."""
 LEAST_CHANNELS = 8
 """That a program has at least, beside two phases: tensor cores take 16 columns."""
 
 
-def reach_of(convolution: Convolution) -> tuple[int, ...]:
-    """Return how many inputs the phases of a place read along each dimension, at full shape."""
-    found = []
-    for at in range(len(convolution.stride)):
-        stride, padding = convolution.stride[at][0], convolution.padding[at][0]
-        span = convolution.dilation[at][0] * (convolution.taps[at][0] - 1)
-        wholes = (padding, padding - padding % stride)
-        found.append(min(-(-whole // stride) - min(0, -((span - whole) // stride)) + 1 for whole in wholes))
-    return tuple(found)
-
-
-def products_for_each(convolution: Convolution) -> float:
-    """Return how many products are computed for each that counts: the others are with zeros of phases without a tap."""
+def work_overhead(convolution: Convolution) -> float:
+    """Return products computed over products that count, at full shape: the others are with a phase's missing taps."""
     counts = (power_of_two(stride[0], 1) for stride in convolution.stride)
     return prod(reach_of(convolution)) * prod(counts) / prod(taps[0] for taps in convolution.taps)
 
@@ -64,10 +56,9 @@ def phases_config(
         tail: What follows.
         all_digits: Whether products with all digits of fp32 need registers, too.
     """
-    counts, channels = [power_of_two(stride, 1) for stride in strides], power_of_two(channels_out, LEAST_CHANNELS)
-    block_n = channels if tail.holds_channels else min(channels, FEW_COLUMNS)
-    fitting = (held for d in range(len(counts)) if (held := prod(counts[d:])) * block_n <= MOST_COLUMNS)
-    held = next(fitting, counts[-1])
+    channels = power_of_two(channels_out, LEAST_CHANNELS)
+    block_n = channels if tail.holds_channels else min(channels, CHANNELS_BEFORE_PHASES)
+    held = prod(phases_by_program(strides, block_n, MOST_COLUMNS, avoided_run(tail))[1])
     most = MOST_COLUMNS if summands > STEP else MOST_COLUMNS // 2
     block_n = block_n if tail.holds_channels else max(LEAST_CHANNELS, min(channels, most // held))
     return {
@@ -90,9 +81,9 @@ def phases_space(config: dict[str, Knob]) -> dict[StageName, dict[str, tuple[Kno
     }
 
 
-def reduces_a_tile(tail: Tail) -> bool:
-    """Return whether something is reduced over a tile's channels or its places."""
-    return tail.holds_channels or tail.parts is not None
+def avoided_run(tail: Tail) -> int:
+    """Return how many phases of the last dimension a tile must not have: Triton would reduce it wrongly; 0 for none."""
+    return MISREDUCED_RUN if tail.holds_channels or tail.parts is not None else 0
 
 
 def write_phases(spec: Spec) -> str:
@@ -173,14 +164,9 @@ def _write_store(spec: Spec) -> str:
         *spec.tail.lines,
         *stored(spec, _part(spec)),
     ]
-    lines = [
-        "if LINES > 1:",
-        "    left, right = column_halves(acc)",
-        *(f"    {line}" for line in _store(spec, "left", "line", "LINES // 2")),
-        *(f"    {line}" for line in _store(spec, "right", "line + LINES // 2", "LINES // 2")),
-        "else:",
-        *(f"    {line}" for line in leaf),
-    ]
+    left = _store(spec, "left", "line", "LINES // 2")
+    right = _store(spec, "right", "line + LINES // 2", "LINES // 2")
+    lines = halved("LINES", ["left, right = column_halves(acc)", *left, *right], leaf)
     doc = "Tail and store of a tile, one line of phases after the other: all of them would not fit in registers."
     return kernel(f"{spec.name}_store", arguments, doc, lines)
 
@@ -265,12 +251,13 @@ def packed_filter(spec: Spec, block_n: str, apart: str, joined: str) -> list[str
 def write_phases_wrapper(spec: Spec) -> str:
     """Write the function that copies the input, packs the filter, allocates the output and launches."""
     tiles = f"triton.cdiv({spec.each('j_#', ' * ')}, {spec.knob('BLOCK_M')})"
+    limits = f"{MOST_COLUMNS}, {avoided_run(spec.tail)}"
     lines = [
         *spec.wrapper_head(),
         "N = weight.shape[1]",
         *([f"block_n = max({LEAST_CHANNELS}, triton.next_power_of_2(N))"] if spec.tail.holds_channels else []),
         f"width = max({LEAST_WIDTH}, triton.next_power_of_2(weight.shape[0] // groups))",
-        f"apart, joined = dealt_phases(({spec.each('s_#')},), {spec.knob('BLOCK_N')}, {reduces_a_tile(spec.tail)})",
+        f"apart, joined = phases_by_program(({spec.each('s_#')},), {spec.knob('BLOCK_N')}, {limits})",
         *reached(spec, "j_#", "triton.cdiv(out_# + r_#, s_#)", "0, p_# % s_#"),
         f"shape = (x.shape[0], {spec.tail.channels}{spec.each('out_#')})",
         *spec.allocation(),

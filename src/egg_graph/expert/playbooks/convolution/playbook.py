@@ -27,6 +27,7 @@ from egg_graph.expert.playbooks.convolution.match import (
     group_at,
     has_phases,
     phases_can_be_joined,
+    reach_of,
     reduces_pixels,
 )
 from egg_graph.expert.playbooks.convolution.padded import (
@@ -40,8 +41,7 @@ from egg_graph.expert.playbooks.convolution.padded import (
 from egg_graph.expert.playbooks.convolution.phases import (
     phases_config,
     phases_space,
-    products_for_each,
-    reach_of,
+    work_overhead,
     write_phases,
     write_phases_wrapper,
 )
@@ -66,17 +66,17 @@ narrow loads that it spares, if every number is read for several taps."""
 
 
 CHANNELS_WORTH_JOINING = 16
-"""Up to this many input channels of a group all phases of a transposed convolution as columns of one product pay in any
-case; the others on conditions."""
+"""Up to this many input channels of a group `MOST_OVERHEAD` is the limit for phases as columns of one product."""
 MOST_CHANNELS_JOINED = 64
-"""Up to this many channels into and out of a group they may pay."""
-MOST_PRODUCTS = 4.0
-"""Products computed for each that counts up to which they pay with few channels (H200: 8 on level 1/77 did not)."""
-FEW_PRODUCTS = 1.75
-"""The same with more channels (H200: 1.0 and 1.7 paid on levels 2/5, 2/34, 2/78 of KernelBench, 1.8 not on 2/2)."""
+"""Beyond this many channels into or out of a group, a program computes one phase."""
+MOST_OVERHEAD = 4.0
+"""With few channels, products computed for each that counts (H200: 8 were slower on level 1/77 of KernelBench)."""
+LITTLE_OVERHEAD = 1.75
+"""The same with more channels (H200: 1.0 and 1.7 were faster on levels 2/5, 2/34, 2/78 of KernelBench, 1.8 slower on
+2/2)."""
 COMPARED = "all phases as one product against one phase a program, on KernelBench's levels 1 and 2 and an H200"
-PRODUCTS_FOR_GAPS = 8.0
-"""The same where every other structure stores lines with gaps (H200: 7 paid on level 1/81)."""
+OVERHEAD_FOR_GAPS = 8.0
+"""The same where every other structure stores lines with gaps (H200: 7 were faster on level 1/81)."""
 INTERLEAVED = 2
 """Stride along the last dimension up to which every other structure stores whole lines."""
 MANY = 8
@@ -289,8 +289,8 @@ def _phases_pay(graph: CapturedGraph, convolution: Convolution) -> bool:
     if max(channels) > MOST_CHANNELS_JOINED:
         return False
     odd = convolution.rank == 3 and convolution.node.shape[-1] % 2 == 1
-    most = MOST_PRODUCTS if channels[0] <= CHANNELS_WORTH_JOINING or odd else FEW_PRODUCTS
-    return products_for_each(convolution) <= (PRODUCTS_FOR_GAPS if stride > INTERLEAVED else most)
+    most = MOST_OVERHEAD if channels[0] <= CHANNELS_WORTH_JOINING or odd else LITTLE_OVERHEAD
+    return work_overhead(convolution) <= (OVERHEAD_FOR_GAPS if stride > INTERLEAVED else most)
 
 
 def _has_bands(convolution: Convolution) -> bool:
@@ -355,7 +355,7 @@ def _helpers(spec: Spec, structure: str) -> set[str]:
     if structure in _TILES:
         joins = {joining_helper(spec)} if spec.tail.pixels else set()
         packs = {"pack_band"} if structure == "padded" else {"pack_phases", "column_halves", "reached_inputs"}
-        packs |= {"dealt_phases"} if structure == "phases" else set()
+        packs |= {"phases_by_program"} if structure == "phases" else set()
         return {"padded_channels_last"} | packs | kept | joins
     found = kept | {"grouped_tile", "column_halves"} | ({"round_to_tf32"} if spec.round_tf32 else set())
     if spec.transposed:
