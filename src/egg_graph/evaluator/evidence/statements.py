@@ -181,7 +181,7 @@ def launch_statement(run: FakeRun) -> str:
 
 def _which(launch: Launch) -> str:
     """Say how many programs of a launch were interpreted."""
-    if launch.executed == launch.programs:
+    if not launch.left_out:
         return "its 1 program" if launch.programs == 1 else f"all {launch.programs} programs"
     return f"the {launch.executed} of {count(launch.programs, 'program')} sampled"
 
@@ -190,7 +190,7 @@ def unsampled_statement(run: FakeRun) -> str:
     """Say which programs at full shape were not run; empty if all were."""
     missing: dict[str, int] = {}
     for launch in run.launches:
-        missing[launch.kernel] = missing.get(launch.kernel, 0) + launch.programs - launch.executed
+        missing[launch.kernel] = missing.get(launch.kernel, 0) + launch.left_out
     parts = [f"the other {count(number, 'program')} of {kernel}" for kernel, number in missing.items() if number]
     if not parts:
         return ""
@@ -199,7 +199,7 @@ def unsampled_statement(run: FakeRun) -> str:
 
 def unsampled_words(run: FakeRun) -> str:
     """Say what the lower bound assumes where not every program was run."""
-    if all(launch.executed == launch.programs for launch in run.launches):
+    if not any(launch.left_out for launch in run.launches):
         return ""
     return ", if no program that was not run does less, or less for a byte of the answer, than all of those that were"
 

@@ -69,6 +69,8 @@ class InterpretedCorrectness:
     """Loads without `other`, where the answer is right only if the lanes that they mask off are 0."""
     aligned: list[str] = field(default_factory=list)
     """Aligned shapes that were judged in their place."""
+    sampled: dict[str, Finding] = field(default_factory=dict)
+    """By reduced shape that was judged on a part of the programs, that all of them take too long."""
     everything_at: str = ""
     """The shape at which other inputs and other uses were judged; empty until one was."""
     ahead: dict[str, CallsAtWork] = field(default_factory=dict)
@@ -77,7 +79,7 @@ class InterpretedCorrectness:
     def every_shape(self) -> None:
         """Judge reduced shapes, then long ones, until one fails; then enter the other rungs."""
         try:
-            if self.at_reduced_shapes() and self._aligned_instead():
+            if self.at_reduced_shapes() and self._aligned_instead() and self._one_is_whole():
                 if "awkward" not in self.problem.shapes:
                     why = "no awkward shape was tried: the reference has no other small one"
                     self.builder.skipped("correctness", why, shape="awkward")
@@ -109,7 +111,7 @@ class InterpretedCorrectness:
             self.builder.skipped("correctness", why, shape=name)
             return True
         self._start_ahead(following)
-        found, calls = self._judged(work), work.calls
+        found, calls = self._judged_in_time(name, work), work.calls
         if everything and (refusal := _refused_use(found)):
             self.refused_use = reason_of(refusal)
             calls = interpreter_calls(self.problem, name, everything=True, at_one_shape=True)
@@ -218,6 +220,26 @@ class InterpretedCorrectness:
             return found
         self.zeroed = found.undefined_loads
         return again
+
+    def _judged_in_time(self, name: str, work: CallsAtWork) -> ProcessOutcome:
+        """What calls established; of a kernel that is too slow for the interpreter, on a part of its programs."""
+        found = self._judged(work)
+        late = _overdue(found)
+        if late is None:
+            return found
+        sampled = self._judged(self._start(work.calls, self._long_limit, self._whole_steps()))
+        if _left_out(sampled, self._long_limit):
+            return found
+        self.sampled[name] = late
+        return sampled
+
+    def _one_is_whole(self) -> bool:
+        """Whether all programs were judged at one reduced shape; False rejects a candidate that is too slow at each."""
+        if len(self.sampled) < self.shapes_judged:
+            return True
+        name, late = next(iter(self.sampled.items()))
+        self.builder.fail("correctness", [late], shape=name)
+        return False
 
     # ------------------------------------------------------------------------------------------------- at long shapes
 
@@ -348,9 +370,14 @@ def _left_out(found: ProcessOutcome, limit: float) -> str:
     """Why a long shape proves nothing; empty if it proves something."""
     if found.cut_short:
         return "there is time for a part of its programs only, and others build on what they leave"
-    if any(finding.kind == "timeout" for finding in found.sections["correctness"].findings):
+    if _overdue(found) is not None:
         return f"the interpreter takes more than {limit:.0f} s"
     return ""
+
+
+def _overdue(found: ProcessOutcome) -> Finding | None:
+    """That a call which must be right took too long; None if none did."""
+    return next((finding for finding in found.sections["correctness"].findings if finding.kind == "timeout"), None)
 
 
 def _specialised(problem: Problem, name: str, findings: list[Finding]) -> list[Finding]:

@@ -4,6 +4,7 @@ Under `tf32`, fp32 operands lose their 13 low mantissa bits without rounding, as
 PyTorch does not have. Operands that were rounded to TF32 beforehand (`cvt.rna.tf32.f32`) pass unchanged.
 """
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -70,9 +71,38 @@ def dot(self: Any, a: Any, b: Any, accumulator: Any, input_precision: Any, max_i
         product = np.matmul(a.data, b.data)
     else:
         left, right = (to_float(x).astype(np.float32, copy=False) for x in (a, b))
-        product = products(left, right, name.partition("/")[2] or "ieee")
+        product = _alike(products(left, right, name.partition("/")[2] or "ieee"), left, right)
     total = product + to_float(accumulator).astype(product.dtype, copy=False)
     return make(from_float(total, accumulator.dtype), dtype)
+
+
+def _alike(product: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Make rows of a product equal where those of `left` are, and columns where those of `right` are.
+
+    Tensor cores add the terms of each element in the same order; BLAS does so within a block of rows only. A kernel
+    that wraps its indices around (`offsets % M`) computes a row twice, and stores it twice.
+    """
+    if product.ndim != 2:
+        return product
+    for axis, operand in enumerate((left, right.T)):
+        if (first := _first_alike(operand)) is not None:
+            product = product.take(first, axis)
+    return product
+
+
+def _first_alike(rows: np.ndarray) -> np.ndarray | None:
+    """For each row [N] of [N, K], the number of a row of the same bits, one for all of these; None if all differ."""
+    if np.unique(rows[:, 0]).size == rows.shape[0]:
+        return None
+    digests = np.ascontiguousarray(rows).view(np.uint32).astype(np.uint64) @ _factors(rows.shape[1])
+    _, first, kind = np.unique(digests, return_index=True, return_inverse=True)
+    return None if first.size == kind.size else first[kind]
+
+
+@cache
+def _factors(number: int) -> np.ndarray:
+    """Odd random numbers, whose multiples modulo 2^64 are all different."""
+    return 2 * np.random.default_rng(0).integers(0, 2**63, number, np.uint64) + 1
 
 
 def install(builder: type[InterpreterBuilder]) -> None:

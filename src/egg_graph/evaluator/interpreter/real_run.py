@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from egg_graph.evaluator.wire.faults import CutShort
 from egg_graph.evaluator.wire.launches import Launch
 from egg_graph.schema import Finding, Hardware
 
@@ -166,6 +167,7 @@ class RealModel:
         Raises:
             KernelFault: `out_of_bounds` (also int32 overflow), `unsupported_in_kernel` (the interpreter cannot run
                 it), or `exception` inside of a kernel.
+            CutShort: for any of these, once a launch has left programs out: later ones build on what it left.
             Exception: whatever the candidate's own Python raises, unchanged.
         """
         import torch
@@ -187,11 +189,11 @@ class RealModel:
             with torch.set_grad_enabled(gradients):
                 before = settings()
                 recorder.recording = True
-                with self.host.watched():
+                with self.host.watched(), _building_on_whole_launches(run):
                     output = self.model(*inputs)
                 recorder.recording = False
                 changed = changes(before, settings())
-        partly = any(launch.executed < launch.programs for launch in run.launches)
+        partly = any(launch.left_out for launch in run.launches)
         missing = self.poison.missing(output) if partly and _only_last_is_partial(run.launches) else None
         results = recorder.result_bytes()
         return RealRun(
@@ -228,7 +230,18 @@ class RealModel:
             yield run
 
 
+@contextmanager
+def _building_on_whole_launches(run: RunState) -> Iterator[None]:
+    """Turn an error into `CutShort` where a launch before it left programs out."""
+    try:
+        yield
+    except Exception as error:
+        if any(launch.left_out for launch in run.launches):
+            raise CutShort(f"{type(error).__name__}: {error}") from error
+        raise
+
+
 def _only_last_is_partial(launches: list[Launch]) -> bool:
     """Whether only the last launch left programs out, and it has no atomics, by which programs build on each other."""
     *earlier, last = launches
-    return all(launch.executed == launch.programs for launch in earlier) and not last.atomics
+    return not any(launch.left_out for launch in earlier) and not last.atomics

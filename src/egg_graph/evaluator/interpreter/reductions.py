@@ -13,7 +13,7 @@ from triton.runtime.interpreter import ReduceOps, ScanOps
 
 from egg_graph.evaluator.interpreter.handles import from_float, is_emulated, is_uniform, make, to_float
 from egg_graph.evaluator.interpreter.poison import is_poisoned, undefined
-from egg_graph.evaluator.interpreter.run_state import is_fake, synchronise_along
+from egg_graph.evaluator.interpreter.run_state import current_run, is_fake, synchronise_along
 
 Arrays = tuple[np.ndarray, ...]
 Combine = Callable[[Arrays, Arrays], Arrays]
@@ -30,6 +30,7 @@ def combiner(function: Any, dtypes: list[Any]) -> Combine:
     """Turn the kernel's combine function into one on arrays of the operands' bits."""
 
     def combine(left: Arrays, right: Arrays) -> Arrays:
+        current_run().steps += 1
         operands = [_tensor(x, t) for side in (left, right) for x, t in zip(side, dtypes, strict=True)]
         result = function(*operands)
         results = result if isinstance(result, tuple | list | tl.tuple) else (result,)

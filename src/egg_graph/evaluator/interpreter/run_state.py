@@ -135,7 +135,8 @@ class RunState:
     zero_lanes: bool = False
     """Such lanes are 0, as in code compiled for NVIDIA's GPUs, and not poison."""
     steps: int = 0
-    """Interpreter steps so far, a measure of time: one per loop iteration and memory access (more if it is wide)."""
+    """Interpreter steps so far, a measure of time: one per loop iteration, memory access (more if it is wide)
+    and call of a combine function."""
     step_budget: int | None = None
     """Steps after which a real run interprets only a sample of the remaining programs; None: no limit.
 

@@ -38,6 +38,11 @@ class Unfakeable(Exception):
     """The candidate cannot run on tensors without values (for example, it branches on one). This is no fault of it."""
 
 
+class CutShort(Exception):
+    """A forward failed on numbers that programs which were left out for time should have written. This is no fault of
+    the candidate."""
+
+
 def programs_not_resident(programs: int, why: str, where: str) -> KernelFault:
     """Return the fault of a cooperative launch of more programs than a GPU holds at once."""
     message = f"a cooperative launch of {programs} programs cannot start: {why}"

@@ -62,6 +62,11 @@ class Launch(Value):
         return bool(self.options.get("launch_cooperative_grid"))
 
     @property
+    def left_out(self) -> int:
+        """Programs that were not interpreted."""
+        return self.programs - self.executed
+
+    @property
     def requested_bytes(self) -> float:
         """Bytes that loads, stores and atomics request together."""
         return self.load_bytes + self.store_bytes

@@ -20,7 +20,7 @@ from torch.utils._pytree import tree_leaves
 from egg_graph.evaluator.host.candidate import own_tensors, reference_names
 from egg_graph.evaluator.interpreter.poison import fill_with_poison
 from egg_graph.evaluator.wire import exchange
-from egg_graph.evaluator.wire.faults import KernelFault
+from egg_graph.evaluator.wire.faults import CutShort, KernelFault
 from egg_graph.evaluator.wire.leaf import describe_leaf
 
 if TYPE_CHECKING:
@@ -45,7 +45,8 @@ class InterpretedCalls:
     - `after_n`   the inputs as it left them, words where one is of another form;
     - `weights_n` parameters and buffers likewise;
     - `missing_n` where programs were left out, which elements of the answer were to come from them;
-    - `call_n.json` launches, findings, strange leaves, forms, aliases (a silent one: why it failed, if it did);
+    - `call_n.json` launches, findings, strange leaves, forms, aliases (a silent one: why it failed, if it did); only
+      `cut_short` if it failed for want of programs that were left out;
 
     `late_n`, the same answer once more, after later calls; `undefined.json`, the loads that masked lanes off
     and gave no `other` for them; and at the end `kept.json`, how many answers somebody else
@@ -72,6 +73,9 @@ class InterpretedCalls:
                 leftovers=call["leftovers"],
                 step_budget=self.whole_steps,
             )
+        except CutShort:
+            self._leave(f"call_{index}.json", {"cut_short": True})
+            return
         finally:
             self._leave("undefined.json", sorted(self.model.undefined_loads))
         with _read("the answer"):
