@@ -68,6 +68,8 @@ def test_inputs_of_one_sign_get_both() -> None:
         (torch.randn(64), "free"),
         (torch.arange(64).float(), "counts"),
         (torch.arange(64), "whole"),
+        (torch.arange(64) % 3, "whole"),
+        (torch.arange(64) % 2, "kept"),
     ],
 )
 def test_structure_is_seen(x: torch.Tensor, kind: str) -> None:
@@ -91,6 +93,13 @@ def test_offsets_stay_in_order() -> None:
     for name in families.families_of([offsets]):
         (moved,) = families.apply(name, [offsets], 5)
         assert not torch.equal(moved, offsets) and bool((moved.diff() >= 0).all())
+
+
+def test_sorted_numbers_stay_sorted() -> None:
+    keys = torch.randn(40).sort().values
+    for name in families.families_of([keys]):
+        (moved,) = families.apply(name, [keys], 5)
+        assert not torch.equal(moved, keys) and bool((moved[1:] >= moved[:-1]).all())
 
 
 def test_infinities_stay_where_they_are_while_the_rest_moves() -> None:

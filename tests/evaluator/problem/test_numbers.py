@@ -92,6 +92,15 @@ def test_the_sign_of_a_rounding_error_may_be_either() -> None:
     assert not is_right(other, leaf), "no other element may"
 
 
+def test_the_sign_of_the_rounding_error_of_a_difference_may_be_either() -> None:
+    case = case_of(STEPPED.replace("BALANCED", "6").replace("1.6e-8", "1e-7"), "ieee")
+    (leaf,), (x, *_) = case.leaves, case.inputs
+    turned = torch.zeros(x.shape, dtype=torch.bool)
+    turned[:6, 5] = True  # the difference of the two is ten times the result, and is rounded by as much as that
+    by_the_difference = torch.where(turned, 2 * x - leaf.expected, leaf.expected).to(x.dtype)
+    assert is_right(by_the_difference, leaf)
+
+
 @pytest.mark.parametrize(("balanced", "either"), [(6, True), (60, False)])
 def test_where_many_signs_hang_on_rounding_none_may_be_either(balanced: int, either: bool) -> None:
     source = STEPPED.replace("BALANCED", str(balanced)).replace("1.6e-8", "5e-8")

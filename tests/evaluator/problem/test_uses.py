@@ -75,6 +75,25 @@ def test_offsets_stay_in_order_and_between_their_ends(drawn: str) -> None:
     assert seen, "the offsets never changed"
 
 
+MERGED = """import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def forward(self, keys, others):
+        return torch.cat([keys, others]).sort().values
+
+def get_inputs():
+    return [torch.randn(300).sort().values, torch.randn(200).sort().values]
+"""
+
+
+def test_sorted_keys_stay_sorted() -> None:
+    problem = Problem(KernelTask(reference=MERGED, name="merge", target=load_hardware("h200")), 1, torch.device("cpu"))
+    changed = problem.uses("shrunk").changed_inputs
+    assert changed
+    assert all(bool((keys.diff() >= 0).all()) for case in changed for keys in case.inputs)
+
+
 PAGED = """import torch
 import torch.nn as nn
 

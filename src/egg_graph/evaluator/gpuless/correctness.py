@@ -215,7 +215,7 @@ class InterpretedCorrectness:
         if self.zeroed or not may_be_zero(self.problem.task, found):
             return found
         again = work.again(zero_lanes=True).judge()
-        if again.failed:
+        if again.failed and _refused_use(again) is None:
             name_loads(found, again)
             return found
         self.zeroed = found.undefined_loads

@@ -18,7 +18,7 @@ from egg_graph.evaluator.problem.roundings import FP32_ULP
 
 WHOLE = (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64)
 """Types of the integers that a number may be rounded to."""
-DRAWS, ULPS, MOST_ELEMENTS = 8, 8, 1 << 24
+DRAWS, ULPS, MOST_ELEMENTS = 8, 128, 1 << 24
 """Nearby inputs that show which elements hang on rounding, how far off they are [ulp of fp32], and the most elements of
 such an answer."""
 FEW = 1024

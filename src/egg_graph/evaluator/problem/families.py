@@ -2,8 +2,8 @@
 
 Benchmarks draw almost everything from [0, 1). There a ReLU is the identity, a softmax without its maximum does not
 overflow, and an fp16 accumulator is good enough. Each family moves the drawn inputs to where such shortcuts fail. It
-keeps the form of every input, its visible structure, its infinities, and boolean tensors; families of their own change
-integers, and leave those in order that are. PyTorch decides whether a problem can be judged on a family (see
+keeps the form of every input, its visible structure, its infinities, its order where it is in one, and boolean tensors;
+families of their own change integers. PyTorch decides whether a problem can be judged on a family (see
 `family_case`).
 
 To add a family, add one row to `FAMILIES`.
@@ -29,6 +29,8 @@ FEW = 16
 """Tensors with fewer elements are parameters (a scale, a temperature) and keep their values."""
 SPARSE = 256
 """One element in this many is an outlier or infinite, but at least one per tensor."""
+FLAGS = 2
+"""Integers with at most this many distinct values are flags and keep their values."""
 LABELS = 8
 """Whole numbers with at most this many distinct values may be labels and keep their values."""
 
@@ -39,7 +41,7 @@ Structure = Literal["free", "pattern", "counts", "whole", "kept"]
 - `pattern`: zeros or symmetry have a meaning.
 - `counts`: floating-point tensor of whole numbers, with more distinct values than labels have.
 - `whole`: integer tensor.
-- `kept`: values that no family changes: booleans, parameters, labels and probabilities.
+- `kept`: values that no family changes: booleans, parameters, flags, labels and probabilities.
 """
 Change = Callable[[torch.Tensor, torch.Generator], torch.Tensor]
 """Moves one tensor to a family. Floating-point tensors arrive in fp64 with infinities replaced by the mean."""
@@ -288,15 +290,15 @@ def apply(name: str, inputs: list[Any], seed: int, ties: Sequence[Ties] = ()) ->
         kind = structure(x)
         if kind not in family.changes:
             return x.clone()
+        ordered = is_ordered(x)
         if kind == "whole":
             changed = family.change(x, generator)
-            return torch.empty_like(x).copy_(changed.sort().values if is_ordered(x) else changed)
+            return torch.empty_like(x).copy_(changed.sort().values if ordered else changed)
         finite = torch.isfinite(x)
         filled = x.double() if bool(finite.all()) else torch.where(finite, x.double(), x[finite].double().mean())
-        changed = family.change(filled, generator).to(x.dtype)
-        return keep_ties(
-            torch.empty_like(x).copy_(torch.where(finite, changed, x)), tied
-        )  # keeps the strides of a dense tensor
+        changed = torch.where(finite, family.change(filled, generator).to(x.dtype), x)
+        moved = torch.empty_like(x).copy_(changed.sort().values if ordered else changed)  # with its strides, if dense
+        return keep_ties(moved, tied)
 
     return list(tree_map_only(torch.Tensor, move, list(inputs)))
 
@@ -306,7 +308,7 @@ def structure(x: torch.Tensor) -> Structure:
     if x.numel() < FEW or x.dtype == torch.bool or x.is_complex():
         return "kept"
     if not x.is_floating_point():
-        return "whole"
+        return "whole" if x.reshape(-1)[: 1 << 16].unique().numel() > FLAGS else "kept"
     finite = torch.isfinite(x)
     if not bool(finite.all()):
         x = x[finite]

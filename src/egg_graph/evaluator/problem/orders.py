@@ -1,4 +1,4 @@
-"""Integers that stand in order: row pointers, offsets of experts, cumulative lengths of sequences, ids of segments.
+"""Numbers that stand in order: row pointers, offsets of experts, cumulative lengths of sequences, sorted keys.
 
 A kernel may rely on the order, so what changes inputs keeps it.
 """
@@ -9,8 +9,8 @@ import torch
 
 
 def is_ordered(x: torch.Tensor) -> bool:
-    """Whether a tensor is one row of integers that never fall, and not all the same."""
-    if x.dim() != 1 or x.is_floating_point() or x.is_complex() or x.dtype == torch.bool or x.numel() < 2:
+    """Whether a tensor is one row of numbers that never fall, and not all the same."""
+    if x.dim() != 1 or x.is_complex() or x.dtype == torch.bool or x.numel() < 2:
         return False
     return bool((x[1:] >= x[:-1]).all() & (x[0] < x[-1]))
 
@@ -22,7 +22,7 @@ def move_within_order(x: torch.Tensor, places: list[int], generator: torch.Gener
     be told it (the longest sequence); not where all steps are the same, as nothing could move then.
 
     Args:
-        x: as `is_ordered` has it.
+        x: integers, as `is_ordered` has them.
         places: which elements move, as indices of any size; they are taken modulo the number of those that may.
         generator: draws where to.
     """

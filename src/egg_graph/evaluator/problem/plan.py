@@ -16,7 +16,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+import torch
+from torch.utils._pytree import tree_leaves
+
 from egg_graph.evaluator.problem.case import Case
+from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf
 from egg_graph.evaluator.problem.families import AS_GIVEN
 from egg_graph.evaluator.problem.problem import Problem
 
@@ -225,14 +229,31 @@ def interpreter_calls(problem: Problem, name: str, *, everything: bool, at_one_s
     calls = [Call(first, "the first call")]
     calls += [call for number, case in enumerate(more, 1) for call in seed_group(number, case).calls]
     if everything:
-        calls += [call for group in family_groups(problem.family_cases(name)) for call in group.calls]
+        families = problem.family_cases(name)
+        calls += [call for group in family_groups(families) for call in group.calls]
         calls += in_service(problem, name, first, at_one_shape=at_one_shape)
         calls += [Call(first, "under another tuning configuration", tuning=True) for _ in range(MOST_CONFIGURATIONS)]
-        calls.append(Call(first, "its Triton kernels doing nothing", "causality", silent=True))
+        changing = _changing([first, *more, *families])
+        calls.append(Call(changing, "its Triton kernels doing nothing", "causality", silent=True))
     return [
         replace(call, manner=replace(call.manner, leftovers=in_leftovers(problem, name, index, first=not index)))
         for index, call in enumerate(calls)
     ]
+
+
+def _changing(cases: Sequence[Case]) -> Case:
+    """The first case with an answer that is not among its inputs, as that of a masked update may be; else the first."""
+
+    def is_given(leaf: ExpectedLeaf, given: Sequence[torch.Tensor]) -> bool:
+        return any(
+            torch.equal(x.to(leaf.expected.dtype), leaf.expected) for x in given if x.shape == leaf.expected.shape
+        )
+
+    for case in cases:
+        given = [x for x in tree_leaves(case.inputs) if isinstance(x, torch.Tensor)]
+        if not all(is_given(leaf, given) for leaf in case.leaves):
+            return case
+    return cases[0]
 
 
 def in_leftovers(problem: Problem, name: str, number: int, *, first: bool) -> bool:

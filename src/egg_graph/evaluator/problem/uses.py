@@ -149,10 +149,11 @@ def _change_weights(problem: CaseStore, name: str, first: Case, uses: Uses) -> N
 def _change_elements(x: torch.Tensor, count: int, scale: float, generator: torch.Generator) -> torch.Tensor:
     """Copy a tensor and overwrite a few elements with other elements, times a factor if they are floating.
 
-    Integers in order stay in order. Integers that are all different, or are so in every row, change places there: they
+    Numbers in order stay in order. Integers that are all different, or are so in every row, change places there: they
     may be a permutation, or what was chosen without putting back.
     """
-    if is_ordered(x):
+    ordered = is_ordered(x)
+    if ordered and not x.is_floating_point():
         places = torch.randint(x.numel(), (count,), generator=generator)
         return torch.empty_like(x).copy_(move_within_order(x, places.tolist(), generator))
     flat = x.detach().clone(memory_format=torch.contiguous_format).reshape(-1)
@@ -165,7 +166,7 @@ def _change_elements(x: torch.Tensor, count: int, scale: float, generator: torch
             flat[[here, there]] = flat[[there, here]]
     else:
         flat[positions[0]] = flat[positions[1]]
-    return torch.empty_like(x).copy_(flat.reshape(x.shape))
+    return torch.empty_like(x).copy_(flat.sort().values if ordered else flat.reshape(x.shape))
 
 
 def _width_of_distinct(x: torch.Tensor) -> int:
