@@ -50,9 +50,9 @@ def get_inputs():
 """
 
 
-def test_heads_keep_their_number_where_fewer_do_not_run():
+def test_heads_are_as_many_as_run():
     shapes = choose_aligned_shapes(GROUPED)
-    assert shapes and all("HEADS" not in shape and shape.get("DIM", 64) & 15 == 0 for shape in shapes)
+    assert shapes and all(shape.get("HEADS", 8) in (4, 8) and shape.get("DIM", 64) & 15 == 0 for shape in shapes)
 
 
 RECURRENT = """
@@ -87,6 +87,20 @@ def test_some_shapes_keep_equal_lengths_large_together() -> None:
     assert len(large) >= 2 and all(shape.get("WIDTH", 128) <= 64 for shape in large)
 
 
+def test_some_shapes_keep_a_width_whole_beside_whole_blocks_of_rows() -> None:
+    blocks = [
+        shape
+        for shape in choose_aligned_shapes(read_source("problems/image_attention.py"))
+        if "HEAD_DIM" not in shape and shape["SIDE"] % 16 == 0 and "IMAGES" not in shape
+    ]
+    assert len(blocks) >= 2
+
+
+def test_heads_and_images_are_halved_for_a_gpu() -> None:
+    halved = choose_halved_shapes(read_source("problems/image_attention.py"))
+    assert {"HEADS": 2} in halved and {"IMAGES": 1} in halved
+
+
 def test_for_a_gpu_there_are_shapes_of_half_the_size() -> None:
-    assert choose_halved_shapes(RECURRENT) == [{"CHANNELS": 384}], "its steps stay"
+    assert choose_halved_shapes(RECURRENT) == [{"CHANNELS": 384}, {"BATCH": 32}], "its steps stay"
     assert {"SEQUENCE": 100, "DIM": 32} in choose_halved_shapes(GROUPED)

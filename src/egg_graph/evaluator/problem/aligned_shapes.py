@@ -25,8 +25,11 @@ LARGEST_WHOLE = 2048
 ALL_WHOLE, BESIDE, MOST_ALL_WHOLE = (1024, 2048), (16, 64), 4
 """Where all sizes that are equal at full shape are kept large: how large at least, how large the others are then, and
 the most shapes of that kind. They may be as large as long ones, for kernels that refuse whatever is smaller."""
+BLOCKS, MOST_BLOCKS = ((16, 2), (16, 4), (32, 2), (64, 2)), 3
+"""How large the others, and leading ones, are where one size is kept whole and the others make whole blocks of rows, as
+the square of an image's side does, and the most shapes of that kind. They may be as large as long ones."""
 MOST_GROWN = 2
-MOST_HALVED = 3
+MOST_HALVED, MOST_LEADING_HALVED = 3, 2
 
 
 def choose_aligned_shapes(source: str) -> list[dict[str, int]]:
@@ -43,6 +46,9 @@ def choose_aligned_shapes(source: str) -> list[dict[str, int]]:
     in_full = (_one_in_full(search, name, *others) for name in search.wide for others in OTHERS)
     changed = (shape for shape in in_full if _changes_input(search, shape))
     chosen += _usable(search, changed, MOST_IN_FULL, known=chosen)
+    blocks = (_one_in_full(search, name, *others) for name in search.wide for others in BLOCKS)
+    changed = (shape for shape in blocks if _changes_input(search, shape))
+    chosen += _usable(search, changed, MOST_BLOCKS, known=chosen, fits=is_affordable)
     large = (shape for shape in _equals_large(search) if _changes_input(search, shape))
     return chosen + _usable(search, large, MOST_ALL_WHOLE, known=chosen, fits=is_affordable)
 
@@ -81,15 +87,25 @@ def _about_targets(search: ShapeSearch) -> Iterator[dict[str, int]]:
 
 
 def choose_halved_shapes(source: str) -> list[dict[str, int]]:
-    """Choose overrides with halves of the full sizes: of all, then of one after another. Only a GPU computes at those.
+    """Choose overrides with halves of the full sizes: of all, then of one after another, leading ones (batches, heads)
+    last. Only a GPU computes at those.
 
     Raises:
         BadInput: if the reference does not run at its own shape.
     """
     search = ShapeSearch(source)
-    halves = {name: search.full[name] // 2 for name in search.wide if search.full[name] % 2 == 0}
+    halves = _halves(search, search.wide)
     shapes = [halves, *({name: half} for name, half in halves.items())]
-    return [shape for shape in shapes if _changes_input(search, shape)][:MOST_HALVED]
+    leading = _halves(search, sorted(search.leading.keys() - halves, key=lambda name: -search.full[name]))
+    of_leading = [{name: half} for name, half in leading.items()]
+    return [
+        *[shape for shape in shapes if _changes_input(search, shape)][:MOST_HALVED],
+        *[shape for shape in of_leading if _changes_input(search, shape)][:MOST_LEADING_HALVED],
+    ]
+
+
+def _halves(search: ShapeSearch, names: Iterable[str]) -> dict[str, int]:
+    return {name: search.full[name] // 2 for name in names if search.full[name] % 2 == 0}
 
 
 def grow_aligned(source: str, base: dict[str, int]) -> list[dict[str, int]]:

@@ -60,6 +60,8 @@ SIZED_BY_VALUES = frozenset(
     | {"repeat_interleave", "bincount", "_local_scalar_dense"}
 )
 """Operators whose answer has as many elements as values of their inputs say."""
+SEARCHES = frozenset({"searchsorted", "bucketize"})
+"""Operators that find places in an ordered tensor."""
 READS_ALL = frozenset(
     {"add", "sub", "rsub", "mul", "div", "neg", "abs", "exp", "log", "sqrt", "rsqrt", "sigmoid", "tanh", "relu", "gelu"}
     | {"silu", "elu", "leaky_relu", "softplus", "hardtanh", "hardswish", "hardsigmoid", "selu", "mish", "erf", "pow"}

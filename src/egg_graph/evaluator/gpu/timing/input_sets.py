@@ -18,10 +18,13 @@ from egg_graph.evaluator.problem.operators import SIZED_BY_VALUES
 from egg_graph.evaluator.problem.precision import cast_as_policy_says
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.problem.reference_runner import ReferenceRunner
+from egg_graph.evaluator.problem.shape_trials import output_shapes
 from egg_graph.schema import BadInput
 
 SLOW_DRAW_SECONDS = 0.02
 """Time to draw one set of inputs [s] above which sets are drawn once and used again under new keys."""
+MOST_DRAWS = 32
+"""Draws among which one has to have the case's form, where the sizes of inputs hang on what is drawn."""
 
 
 class InputSets:
@@ -37,53 +40,72 @@ class InputSets:
     def __init__(self, problem: Problem, case: Case, most: int, seed_numbers: Iterator[int]) -> None:
         self.problem, self.case, self.most, self.seed_numbers = problem, case, most, seed_numbers
         self.form = form_of(case.inputs)
+        self.sized_by_values = bool(case.operators & SIZED_BY_VALUES) and not output_shapes(problem.reference)
+        """Whether the sizes of the answer may hang on what the inputs hold."""
         self.pool: list[tuple[int | None, list[Any]]] = []
         """Seed and inputs of the sets that are used again; empty if every set is drawn anew."""
         self.note = ""
         """Why sets are used again; empty if they are not."""
+        self.misfit = ""
+        """Why the last set that was drawn and passed over is not one of the case's form."""
         self.taken = 0
         """How many sets were taken from the pool."""
         self._try_drawing()
 
     def next(self) -> tuple[int | None, list[Any]]:
         """Return the seed of the next set (None for the case's own inputs) and its inputs on the device."""
-        if self.pool:
-            self.taken += 1
-            return self.pool[self.taken % len(self.pool)]
-        seed = self._seed()
-        return seed, self._draw(seed)
+        if not self.pool:
+            fitting = self._draw_fitting()
+            if fitting is not None:
+                return fitting
+            self._use_own_inputs(self.misfit)
+        self.taken += 1
+        return self.pool[self.taken % len(self.pool)]
 
     def _try_drawing(self) -> None:
         """Draw two sets, and fill the pool if sets cannot be drawn when they are needed."""
-        try:
-            drawn = self._draw(self._seed())
-            if form_of(drawn) != self.form:
-                self._use_own_inputs("the inputs' form or their plain numbers change with the seed")
-                return
-            if self.case.operators & SIZED_BY_VALUES and not self._has_answer_of_same_sizes(drawn):
-                self._use_own_inputs("the sizes of the answer hang on their values")
-                return
-            _synchronize()
-            started = time.monotonic()
-            seed = self._seed()
-            first = self._draw(seed)
-            _synchronize()
-        except BadInput as error:
-            self._use_own_inputs(f"get_inputs fails under another seed: {error}")
+        if self._draw_fitting() is None:
+            self._use_own_inputs(self.misfit)
             return
+        _synchronize()
+        started = time.monotonic()
+        first = self._draw_fitting()
+        _synchronize()
         took = time.monotonic() - started
-        if took > SLOW_DRAW_SECONDS:
-            self.pool = [(seed, first), *((s, self._draw(s)) for s in (self._seed() for _ in range(self.most - 1)))]
-            self.note = (
-                f"drawing one set of inputs takes {took:.2f} s: timed calls share {len(self.pool)} sets, "
-                "each time under a new key"
-            )
+        if first is not None and took > SLOW_DRAW_SECONDS:
+            self._fill_pool(first, took)
+
+    def _fill_pool(self, first: tuple[int, list[Any]], took: float) -> None:
+        """Draw all sets at once, to be used again; `took` is the time of one [s]."""
+        drawn = [first, *(self._draw_fitting() for _ in range(self.most - 1))]
+        self.pool = [fitting for fitting in drawn if fitting is not None]
+        self.note = (
+            f"drawing one set of inputs takes {took:.2f} s: timed calls share {len(self.pool)} sets, "
+            "each time under a new key"
+        )
 
     def _use_own_inputs(self, why: str) -> None:
         """Give every timed call the case's own inputs."""
         with self.case.held() as case:
             self.pool = [(None, case.inputs)]
         self.note = f"all timed calls have the same inputs: {why}"
+
+    def _draw_fitting(self) -> tuple[int, list[Any]] | None:
+        """Seed and inputs of the next set of the case's form; None where several draws have another one."""
+        for _ in range(MOST_DRAWS):
+            seed = self._seed()
+            try:
+                inputs = self._draw(seed)
+            except BadInput as error:
+                self.misfit = f"get_inputs fails under another seed: {error}"
+                return None
+            if form_of(inputs) != self.form:
+                self.misfit = "the inputs' form or their plain numbers change with the seed"
+            elif self.sized_by_values and not self._has_answer_of_same_sizes(inputs):
+                self.misfit = "the sizes of the answer hang on their values"
+            else:
+                return seed, inputs
+        return None
 
     def _has_answer_of_same_sizes(self, inputs: list[Any]) -> bool:
         runner = ReferenceRunner(self.case.model, inputs, self.case.forward_seed, self.problem.device)
