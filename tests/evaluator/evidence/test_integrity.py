@@ -148,6 +148,28 @@ def test_a_small_rest_is_small_beside_what_the_kernels_moved(h200: Hardware, ker
     )
 
 
+@pytest.mark.parametrize(
+    ("reference", "library", "copied", "leaf"),
+    [
+        (["aten.mm", "aten.clone", "aten.mm"], ["aten.mm.default"], False, False),
+        (["aten.mm", "aten.clone", "aten.mm"], ["aten.mm.default"], True, True),
+        (["aten.mm", "aten.clone", "aten.mm"], ["aten.mm.default", "aten.clone.default"], False, True),
+        (["aten.mm", "aten.clone", "aten.mm"], ["aten.mm.default", "aten.copy_.default"], False, True),
+        (["aten.mm", "aten.cat", "aten.clone"], ["aten.mm.default", "aten.cat.default"], False, False),
+        (["aten.mm", "aten._to_copy"], ["aten.mm.default"], False, True),
+        (["aten.mm"], ["aten.mm.default"], False, True),
+    ],
+)
+def test_a_kernel_that_takes_over_a_movement_of_the_reference_replaces_something(
+    h200: Hardware, reference: list[str], library: list[str], copied: bool, leaf: bool
+) -> None:
+    expected = ["not_causal"] if leaf else []
+    assert kinds(judge_watch(task(h200), seen(*library, copied=copied), reference)[1]) == expected
+    integrity = Integrity(kernels=("k",), operators=tuple(library), computing=computing(library))
+    assert kinds(judge_integrity(task(h200), integrity, reference, moving=True, copied=copied)) == expected
+    assert kinds(judge_integrity(task(h200), integrity, reference, moving=False)) == ["not_causal"], "it computes"
+
+
 def test_bytes_that_computing_operators_read_are_counted() -> None:
     record, x = ForwardRecord(), torch.ones(8, 16)
     with torch.no_grad(), OperatorRecorder(record):

@@ -8,7 +8,7 @@ import torch
 from egg_graph.evaluator import choose_shapes, forward_form, load_reference, shape_knobs
 from egg_graph.evaluator.problem.aligned_shapes import choose_aligned_shapes
 from egg_graph.evaluator.problem.case_builder import build_case
-from egg_graph.evaluator.problem.input_reads import fully_read_inputs
+from egg_graph.evaluator.problem.input_reads import InputReads, fully_read_inputs
 from egg_graph.evaluator.problem.knobs import override
 from egg_graph.evaluator.problem.long_shapes import choose_long_shapes
 from egg_graph.schema import BadInput
@@ -371,6 +371,38 @@ def test_what_a_reference_reads_as_a_whole_is_known_but_of_operators_that_may_le
     loaded = load_reference(source)
     case = build_case(loaded, "ieee", name="full", overrides={}, seed=1, device=torch.device("cpu"))
     assert fully_read_inputs(loaded, case) == {0}
+
+
+@pytest.mark.parametrize(
+    ("text", "wholly"),
+    [
+        ("return (x + 1)[:, 0]", False),
+        ("y = (x + 1).relu()\n        return y[:, 0] * y[:, 1:3].sum(1)", False),
+        ("y = x + 1\n        return y.index_select(1, torch.tensor([0, 1]))", False),
+        ("y = x * 2\n        unused = y.sum()\n        return y[:, :2]", False),
+        ("y = x * 2\n        return y[:, :4] * y[:, :4].reshape(-1, 2, 2).flatten(1)", False),
+        ("return (x + 1)[:, 0] + x.sum(1)", True),
+        ("a, b = (x + 1).chunk(2, dim=1)\n        return a * b.sigmoid()", True),
+        ("y = x * 2\n        return y / y[:, :1]", True),
+        (
+            "y = torch.empty_like(x)\n        y[:, :3], y[:, 3:] = 0, (x + 1)[:, 3:]\n        return y",
+            False,
+        ),
+        ("y = torch.zeros_like(x)\n        y.copy_(x * 2)\n        return y", True),
+        ("return x if (x * 2).sum().item() > 0 else x + 1", True),
+        ("return torch.view_as_real(torch.view_as_complex((x + 1).view(4, 4, 2)) * 2)", True),
+    ],
+)
+def test_an_input_of_which_the_answer_needs_a_part_is_not_read_as_a_whole(text: str, wholly: bool) -> None:
+    loaded = load_reference(reference(forward(text), "A = 1", "[torch.rand(4, 8)]"))
+    case = build_case(loaded, "ieee", name="full", overrides={}, seed=1, device=torch.device("cpu"))
+    if ".item()" in text:
+        reads = InputReads(case.inputs)
+        with reads:
+            output = loaded.model(0)(*case.inputs)
+        assert reads.positions(output) == {0}
+    else:
+        assert fully_read_inputs(loaded, case) == ({0} if wholly else set())
 
 
 def test_an_unknown_knob_names_the_known_ones() -> None:

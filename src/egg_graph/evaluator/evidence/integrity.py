@@ -14,7 +14,7 @@ from egg_graph.evaluator.evidence.findings import not_causal
 from egg_graph.evaluator.evidence.statements import no_launch
 from egg_graph.evaluator.evidence.traffic import LONGEST, Traffic, moved_by_library, only_a_token
 from egg_graph.evaluator.host.library_state import TOLD
-from egg_graph.evaluator.wire.operators import computing, listed, parts
+from egg_graph.evaluator.wire.operators import MOVEMENTS, computing, listed, operator_name, parts
 from egg_graph.schema import Finding, Integrity, KernelTask
 
 COMPILER_PREFIXES = ("triton_poi_", "triton_per_", "triton_red_", "triton_tem_", "triton_for_", "triton_unk_")
@@ -69,7 +69,8 @@ def judge_watch(
     )
     library = answer.get("library_read")
     traffic = Traffic.told(answer_bytes, answer.get("results"), library=library, read=bytes_read)
-    judged = judge_integrity(task, integrity, reference_operators, traffic=traffic)
+    copied = bool(answer.get("copied"))
+    judged = judge_integrity(task, integrity, reference_operators, copied=copied, traffic=traffic)
     maker = answer.get("made_by")
     makers = [maker[:LONGEST]] if isinstance(maker, str) else []
     return integrity, [
@@ -89,7 +90,8 @@ def judge_integrity(
     integrity: Integrity,
     reference_operators: Sequence[str] = (),
     *,
-    moving: bool = False,
+    moving: bool | None = None,
+    copied: bool = False,
     traffic: Traffic | None = None,
 ) -> list[Finding]:
     """Judge what a forward launched and called, on a GPU or in the interpreter.
@@ -98,7 +100,8 @@ def judge_integrity(
         task: its terms decide whether library operators may compute beside Triton.
         integrity: of the forward.
         reference_operators: ATen operators of one forward of the reference, in order (`Baseline.operators`).
-        moving: the kernels stored nothing but what they had loaded (known of the interpreter alone).
+        moving: whether the kernels stored nothing but what they had loaded; None on a GPU, where it is not known.
+        copied: a kernel's plain copy of what operators had computed, or of an input, was handed to another operator.
         traffic: what was moved by whom, as far as it is known.
     """
     if not integrity.kernels:
@@ -114,10 +117,11 @@ def judge_integrity(
                 cure="compute this in a Triton kernel too",
             )
         ]
-    return (
-        _replaces_nothing(integrity, reference_operators, traffic)
-        or _only_moves(integrity, reference_operators, moving)
-        or only_a_token(integrity, reference_operators, traffic)
+    token = only_a_token(integrity, reference_operators, traffic)
+    if token or (moving is not False and not copied and _takes_over_a_movement(integrity, reference_operators)):
+        return token
+    return _replaces_nothing(integrity, reference_operators, traffic) or _only_moves(
+        integrity, reference_operators, moving
     )
 
 
@@ -150,6 +154,14 @@ def _may_select(reference_operators: Sequence[str], library: Sequence[str]) -> b
     return not wanted or any(SELECTS.fullmatch(name) for name in wanted - done)
 
 
+def _takes_over_a_movement(integrity: Integrity, reference_operators: Sequence[str]) -> bool:
+    """Whether the library leaves out a kind of copy that the reference makes, and makes no other kind in its place."""
+    wanted, done = (
+        {operator_name(name) for name in names} & MOVEMENTS for names in (reference_operators, integrity.operators)
+    )
+    return done < wanted
+
+
 def _replaces_nothing(
     integrity: Integrity, reference_operators: Sequence[str], traffic: Traffic | None
 ) -> list[Finding]:
@@ -167,7 +179,7 @@ def _replaces_nothing(
     ]
 
 
-def _only_moves(integrity: Integrity, reference_operators: Sequence[str], moving: bool) -> list[Finding]:
+def _only_moves(integrity: Integrity, reference_operators: Sequence[str], moving: bool | None) -> list[Finding]:
     """Kernels that hand on numbers which others computed. Where the reference selects (ReLU, maximum, gather) and
     the library did not do that, selecting may be what the kernels are for."""
     if not moving or _may_select(reference_operators, integrity.computing):

@@ -1,9 +1,9 @@
 """The memory floor: a time that no kernel can undercut, because its bytes must cross to or from DRAM.
 
 It only raises an alarm, so it is too low rather than too high. An input counts if the reference certainly reads all of
-it: it enters an operator that uses every element, and its content has no structure (zeros, symmetry, repetition) that
-would let a kernel read less. Weights do not count, because a kernel may keep what it derived from them. Outputs count
-as far as they are larger than the L2 cache.
+it: it enters an operator that uses every element, the answer depends on the whole result, and its content has no
+structure (zeros, symmetry, repetition) that would let a kernel read less. Weights do not count, because a kernel may
+keep what it derived from them. Outputs count as far as they are larger than the L2 cache.
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ def memory_floor(model: Any, inputs: list[Any], hardware: Hardware) -> MemoryFlo
     reads = InputReads(tensors)
     with torch.no_grad(), reads:
         outputs = [x for x in flatten(model(*tensors))[1] if isinstance(x, torch.Tensor)]
-    read = [inputs[i] for i in reads.positions if inputs[i].numel() * inputs[i].element_size() >= SMALLEST_INPUT]
+    read = [
+        inputs[i] for i in reads.positions(outputs) if inputs[i].numel() * inputs[i].element_size() >= SMALLEST_INPUT
+    ]
     counted = [x for x in read if not is_structured(x)]
     written = sum(x.numel() * x.element_size() for x in outputs if not reads.owns(x))
     cached = torch.cuda.get_device_properties(0).L2_cache_size

@@ -458,7 +458,12 @@ class ProcessReader:
         )
         made_by = [str(r["made_by"]) for r in given]
         found.sections["causality"].findings += judge_integrity(
-            self.problem.task, found.integrity, operators, moving=moving, traffic=traffic
+            self.problem.task,
+            found.integrity,
+            operators,
+            moving=moving,
+            copied=any(r["copied"] for r in given),
+            traffic=traffic,
         ) or judge_makers(found.integrity, operators, made_by)
 
 

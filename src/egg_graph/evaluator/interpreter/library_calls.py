@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from egg_graph.evaluator.interpreter.address_space import AddressSpace, distinct
 from egg_graph.evaluator.interpreter.arguments import describe
 from egg_graph.evaluator.interpreter.run_state import in_kernel
 from egg_graph.evaluator.wire.launches import LibraryCall
-from egg_graph.evaluator.wire.operators import COPIES, computing
+from egg_graph.evaluator.wire.operators import COPIES, as_it_lies, computing
 from egg_graph.evaluator.wire.product_flops import product_flops
 
 NO_WORK = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted", "lift_fresh",
@@ -34,10 +35,12 @@ class Provenance:
 
     Args:
         memory: the address space that kernels write to; its record of earlier forwards is cleared.
+        given: inputs, parameters and buffers.
     """
 
-    def __init__(self, memory: AddressSpace) -> None:
+    def __init__(self, memory: AddressSpace, given: Sequence[Any] = ()) -> None:
         self.memory = memory
+        self.given = given
         memory.stored.clear()
         self.computed: dict[int, Any] = {}
         """Storage key -> storage with a result of library operators alone; kept alive so that no key is used twice."""
@@ -45,12 +48,17 @@ class Provenance:
         """Storage key -> storage with a result that depends on what kernels wrote."""
         self.known: dict[Fingerprint, str] = {}
         """Fingerprint of a result of library operators alone -> the operator that made it."""
+        self.lying: set[Fingerprint] = set()
+        """Fingerprints of the same results, their elements in the order in which they lie in memory."""
+        self.copied = False
+        """Whether an operator was handed a kernel's plain copy of what was given, or of what operators had computed."""
 
     def note(self, name: str, operands: Sequence[torch.Tensor], results: Sequence[torch.Tensor]) -> None:
         """Record one operator that computed or moved numbers."""
         read = operands[1:] if name == "copy_" else operands  # the target is written, not read
         storages = [x.untyped_storage() for x in read if x.layout is torch.strided]
         from_kernels = any(s._cdata in self.memory.stored or s._cdata in self.mixed for s in storages)
+        self.copied = self.copied or any(map(self._is_copy, read))
         own = bool(storages) and (name not in COPIES or any(s._cdata in self.computed for s in storages))
         for result in results:
             if result.layout is not torch.strided:
@@ -64,6 +72,20 @@ class Provenance:
                 self.computed[storage._cdata] = storage
                 if result.numel() >= MIN_ELEMENTS:
                     self.known.setdefault(_fingerprint(result), name)
+                    self.lying.add(_fingerprint(as_it_lies(result)))
+
+    def _is_copy(self, x: torch.Tensor) -> bool:
+        """Whether a kernel wrote a tensor, and its elements lie in memory as those of one that no kernel wrote."""
+        if x.layout is not torch.strided or x.numel() < MIN_ELEMENTS:
+            return False
+        if x.untyped_storage()._cdata not in self.memory.stored:
+            return False
+        return _fingerprint(as_it_lies(x)) in self.lying | self._of_given
+
+    @cached_property
+    def _of_given(self) -> set[Fingerprint]:
+        tensors = (x for x in tree_leaves(self.given) if isinstance(x, torch.Tensor) and x.layout is torch.strided)
+        return {_fingerprint(as_it_lies(x)) for x in tensors if x.untyped_storage()._cdata not in self.memory.stored}
 
     def maker(self, output: Any) -> str:
         """Name the operator that computed an answer alone; empty unless every leaf has one."""

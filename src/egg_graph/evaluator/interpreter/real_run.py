@@ -41,6 +41,8 @@ class RealRun:
     """Whether the kernels stored only numbers that they had loaded, zeros and ones."""
     made_by: str = ""
     """ATen operator that had computed the whole output, bit for bit, from nothing that a kernel wrote; else empty."""
+    copied: bool = False
+    """Whether an operator was handed a kernel's plain copy of what was given, or of what operators had computed."""
     read_back: Mapping[str, int] = field(default_factory=dict)
     """Function -> numbers that forward read with it from GPU memory to the host."""
     missing: list[Any] | None = None
@@ -180,7 +182,7 @@ class RealModel:
         if gradients:
             for _, tensor in own_tensors(self.model):
                 tensor.requires_grad_(False)
-        provenance = Provenance(self.memory)
+        provenance = Provenance(self.memory, [*inputs, *(tensor for _, tensor in own_tensors(self.model))])
         recorder = LibraryRecorder(provenance)
         self.poison.leftovers = Leftovers(seed) if leftovers else None
         with self._guarded(silent=silent) as run, recorder:
@@ -208,6 +210,7 @@ class RealModel:
             changed=changed,
             moves_only=bool(run.launches) and not run.computing_launches,
             made_by=provenance.maker(output),
+            copied=provenance.copied,
             read_back=dict(self.host.read),
             missing=missing,
             cut_short=partly and missing is None,

@@ -72,6 +72,8 @@ READS_ALL = frozenset(
     | {"sin", "cos", "reciprocal", "sign", "_fused_rms_norm", "mse_loss", "smooth_l1_loss", "huber_loss"}
 )
 """Operators that read every element. (A convolution or pooling whose stride exceeds its window does not.)"""
+READS_SOME = frozenset({"gather", "index", "index_select", "embedding", "take", "take_along_dim", "masked_select"})
+"""Operators that read the elements that an index or a mask names."""
 
 UNDEFINED = "conversion of what no integer is"
 """Recorded beside the operators if NaN, an infinity or a number out of range is converted to an integer. Each machine

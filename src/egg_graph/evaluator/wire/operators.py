@@ -14,7 +14,9 @@ MEMORY_OPERATORS = frozenset(
 )
 """Operators that only fill or move memory. A task may forbid all others."""
 COPIES = frozenset({"clone", "copy_", "copy", "_to_copy", "contiguous", "cat", "stack", "constant_pad_nd"})
-"""Operators that only copy numbers. They count as work if the reference does nothing else."""
+"""Operators that only copy numbers. They count as work if the reference does nothing else, or if kernels do them."""
+MOVEMENTS = COPIES - {"_to_copy"}
+"""Copies that put numbers into another place or order, as a channel shuffle does."""
 ALLOCATING = frozenset(
     {"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided", "resize_", "set_"}
     | {"_local_scalar_dense", "is_pinned", "pin_memory", "record_stream", "is_same_size", "sym_size", "sym_numel"}
@@ -74,6 +76,11 @@ def kinds_of_work(operators: Iterable[str]) -> set[str]:
     """Return the kinds of work (keys of `WORK`) that some operators do together."""
     names = parts(operators)
     return {kind for kind, pattern in WORK.items() if any(pattern.fullmatch(name) for name in names)}
+
+
+def as_it_lies(x: torch.Tensor) -> torch.Tensor:
+    """View a tensor with its dimensions in the order in which its elements lie in memory."""
+    return x.permute(sorted(range(x.dim()), key=lambda dim: -x.stride(dim)))
 
 
 def listed(names: Sequence[str]) -> str:

@@ -108,6 +108,7 @@ class InterpretedCalls:
             "kernel_bytes": sum(launch.requested_bytes for launch in run.launches),
             "moves_only": run.moves_only,
             "made_by": run.made_by,
+            "copied": run.copied,
             "read_back": run.read_back,
             "launches": [launch.model_dump(mode="json") for launch in run.launches[:MOST_LAUNCHES]] if whole else [],
             "cut_short": run.cut_short,

@@ -7,11 +7,12 @@ candidate's, so this is a testimony, as all that `recorder` tells.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import Any
 
 import torch
 
-from egg_graph.evaluator.wire.operators import ALLOCATING, COPIES, operator_name
+from egg_graph.evaluator.wire.operators import ALLOCATING, COPIES, as_it_lies, operator_name
 from egg_graph.evaluator.wire.poison import INTEGERS
 
 MIN_ELEMENTS = 8
@@ -32,12 +33,19 @@ class Makers:
     """
 
     def __init__(self, given: Iterable[torch.Tensor] = ()) -> None:
-        self.given = {_memory(x) for x in given}
+        self.tensors = [x for x in given if isinstance(x, torch.Tensor)]
+        self.given = {_memory(x) for x in self.tensors}
         self.touched: set[int] = set()
         """Memory that own kernels were given beside, or that holds what was computed from it."""
         self.computed: set[int] = set()
         """Memory with a result of operators alone."""
         self.known: dict[Print, str] = {}
+        self.places: dict[Print, int] = {}
+        """Memory where each of these results lay first, by its print in the order in which it lies there."""
+        self.launched: set[int] = set()
+        """Memory that own kernels were given last, and no operator wrote since."""
+        self.copied = False
+        """Whether an operator was handed a kernel's plain copy of what was given, or of what operators had computed."""
 
     def note_launch(self, arguments: Sequence[Any]) -> None:
         """Note what an own kernel was launched with."""
@@ -45,6 +53,7 @@ class Makers:
             tensor = getattr(value, "base", value)  # of a descriptor, or a reinterpreted tensor
             if isinstance(tensor, torch.Tensor) and _memory(tensor) not in self.given:
                 self.touched.add(_memory(tensor))
+                self.launched.add(_memory(tensor))
 
     def note_operator(self, name: str, operands: Sequence[Any], result: Any) -> None:
         """Note one operator that ran, by its full name."""
@@ -56,10 +65,12 @@ class Makers:
         memories = {_memory(x) for x in read}
         if any(_memory(x) in memories for x in results) and not name.partition(".")[2].partition(".")[0].endswith("_"):
             return  # a view
+        self.copied = self.copied or any(map(self._is_copy, read))
         touched = bool(memories & self.touched)
         own = bool(memories) and not touched and (short not in COPIES or bool(memories & self.computed))
         for x in results:
             self.touched.discard(_memory(x))
+            self.launched.discard(_memory(x))
             self.computed.discard(_memory(x))
             if touched:
                 self.touched.add(_memory(x))
@@ -67,6 +78,18 @@ class Makers:
                 self.computed.add(_memory(x))
                 if x.numel() >= MIN_ELEMENTS:
                     self.known.setdefault(fingerprint(x), name)
+                    self.places.setdefault(fingerprint(as_it_lies(x)), _memory(x))
+
+    def _is_copy(self, x: torch.Tensor) -> bool:
+        """Whether a tensor that kernels were given holds what lay elsewhere before, in the same order."""
+        if _memory(x) not in self.launched or x.numel() < MIN_ELEMENTS:
+            return False
+        print_of = fingerprint(as_it_lies(x))
+        return print_of in self._of_given or self.places.get(print_of, _memory(x)) != _memory(x)
+
+    @cached_property
+    def _of_given(self) -> set[Print]:
+        return {fingerprint(as_it_lies(x)) for x in self.tensors if _is_plain(x)}
 
     def maker(self, output: Any) -> str:
         """Name the operator that had computed an answer; empty unless every leaf has one."""

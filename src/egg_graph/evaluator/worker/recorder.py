@@ -110,9 +110,9 @@ def record_forward(
         As JSON: `launches` (resources and grid of every own launch), `operators` (names in order, each once),
         `results` (size [bytes] by operator), `library_read` (bytes that computing operators read), `read_back` (numbers
         copied to the host, by operator), `made_by` (the operator that had computed the answer alone, if one had),
-        `foreign` (names of other Triton kernels), `graphs` and `unseen_graphs` (counts), `compilers` (names of those
-        that ran beside Triton), `share` (part of GPU time in own launches, 0 to 1), `total_ms` (GPU time of one forward
-        [ms]).
+        `copied` (whether an operator was handed a kernel's plain copy), `foreign` (names of other Triton kernels),
+        `graphs` and `unseen_graphs` (counts), `compilers` (names of those that ran beside Triton), `share` (part of GPU
+        time in own launches, 0 to 1), `total_ms` (GPU time of one forward [ms]).
     """
     makers = Makers(given)
     own, seen = candidate_path(path), ForwardRecord(makers=makers)
@@ -134,6 +134,7 @@ def record_forward(
         "library_read": seen.library_read,
         "read_back": seen.read_back,
         "made_by": made_by,
+        "copied": makers.copied,
         "foreign": list(dict.fromkeys([*seen.foreign, *record.foreign])),
         "graphs": record.graphs,
         "unseen_graphs": record.unseen_graphs,

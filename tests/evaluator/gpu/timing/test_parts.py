@@ -260,6 +260,7 @@ def test_the_floor_counts_only_what_is_certainly_moved(at_hand: None, h200: Hard
     assert memory_floor(lambda a: a.sum(), [x], h200).bytes == n
     assert memory_floor(lambda a: a[:3].sum(), [x], h200).bytes == 0  # three rows may be all that is read
     assert memory_floor(lambda a, i: a[i].sum(), [x, torch.tensor([1])], h200).bytes == 0
+    assert memory_floor(lambda a: (a + 1)[:3], [x], h200).bytes == 0  # and here
     assert memory_floor(lambda a: a.view(512, 1024).sum(), [x], h200).bytes == n
     square = torch.randn(1024, 1024)
     whole = 2 * 4 * 1024**2
