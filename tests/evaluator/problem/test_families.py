@@ -70,6 +70,8 @@ def test_inputs_of_one_sign_get_both() -> None:
         (torch.arange(64), "whole"),
         (torch.arange(64) % 3, "whole"),
         (torch.arange(64) % 2, "kept"),
+        (torch.zeros(64, dtype=torch.int32), "kept"),
+        (torch.ones(64, dtype=torch.int32), "whole"),
     ],
 )
 def test_structure_is_seen(x: torch.Tensor, kind: str) -> None:

@@ -29,8 +29,6 @@ FEW = 16
 """Tensors with fewer elements are parameters (a scale, a temperature) and keep their values."""
 SPARSE = 256
 """One element in this many is an outlier or infinite, but at least one per tensor."""
-FLAGS = 2
-"""Integers with at most this many distinct values are flags and keep their values."""
 LABELS = 8
 """Whole numbers with at most this many distinct values may be labels and keep their values."""
 
@@ -152,6 +150,12 @@ def _sums_to_one(x: torch.Tensor) -> bool:
         for dim in range(x.dim())
         if (total := x.sum(dim, dtype=torch.float32)) is not None
     )
+
+
+def _are_flags(x: torch.Tensor) -> bool:
+    """Whether integers are of two distinct values, or all zero, as a few flags may be."""
+    distinct = x.unique()
+    return distinct.numel() == 2 or distinct.tolist() == [0]
 
 
 _FREE: frozenset[Structure] = frozenset({"free"})
@@ -308,7 +312,7 @@ def structure(x: torch.Tensor) -> Structure:
     if x.numel() < FEW or x.dtype == torch.bool or x.is_complex():
         return "kept"
     if not x.is_floating_point():
-        return "whole" if x.reshape(-1)[: 1 << 16].unique().numel() > FLAGS else "kept"
+        return "kept" if _are_flags(x.reshape(-1)[: 1 << 16]) else "whole"
     finite = torch.isfinite(x)
     if not bool(finite.all()):
         x = x[finite]
