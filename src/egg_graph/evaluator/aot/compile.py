@@ -1,7 +1,9 @@
 """Compile one recorded launch for the target and read the resources of the compiled kernel."""
 
+import ast
 import os
 import time
+from copy import copy
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -9,12 +11,14 @@ from typing import Any
 from egg_graph.evaluator.aot.diagnostics import capture_stderr, compiler_fault
 from egg_graph.evaluator.aot.fits import check_fits
 from egg_graph.evaluator.wire.faults import KernelFault
-from egg_graph.evaluator.wire.launches import Launch, decode_constant
+from egg_graph.evaluator.wire.launches import Launch, decode_captured, decode_constant
 from egg_graph.schema import Hardware, KernelResources
 
 INTEGERS = ("i32", "i64", "u64")
 CONSTANTS_HAVE_ATTRIBUTES = tuple(map(int, version("triton").split(".")[:2])) >= (3, 7)
 """Whether Triton's launcher writes an empty entry for every constant; before 3.7 it does for texts alone."""
+_globals: dict[Path, dict[str, Any]] = {}
+"""File of a candidate imported in this process -> its globals."""
 _functions: dict[Path, dict[str, Any]] = {}
 """File of a candidate imported in this process -> its functions by name."""
 
@@ -70,14 +74,18 @@ def compile_kernel(module_path: str | Path, launch: Launch, hardware: Hardware) 
     from egg_graph.evaluator.device.simulated import gpu_target
 
     functions = _load_functions(Path(module_path).resolve(), hardware)
-    kernel = functions.get(launch.kernel)
+    kernel = functions.get(launch.kernel) or _nested(Path(module_path).resolve(), launch, functions)
     if kernel is None:
         raise KernelFault(
             "unsupported_in_kernel",
-            f"kernel {launch.kernel} is not at the module's top level, so it cannot be compiled ahead of time",
+            f"kernel {launch.kernel} depends on what only the function knows that makes it, so it cannot be compiled "
+            "ahead of time",
             f"kernel {launch.kernel}, line {launch.line}",
             "Define every @triton.jit function at module level.",
         )
+    if launch.source:
+        kernel = copy(kernel)
+        kernel._unsafe_update_src(launch.source)
     with capture_stderr() as messages:
         try:
             return _compile(kernel, launch, functions, gpu_target(hardware))
@@ -143,22 +151,44 @@ def _as_tuples(kind: Any) -> Any:
     return tuple(map(_as_tuples, kind)) if isinstance(kind, list) else kind
 
 
+def _nested(path: Path, launch: Launch, functions: dict[str, Any]) -> Any:
+    """Define a kernel that the candidate defines within a function; None if that needs more than what it captured."""
+    from triton.runtime import JITFunction
+
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef) and (node.name, node.lineno) == (launch.kernel, launch.line):
+            try:
+                known = {name: decode_captured(value, functions) for name, value in launch.captured.items()}
+                scope = {**_globals[path], **known}
+                exec(compile(ast.Module([node], []), str(path), "exec"), scope)
+            except (KeyError, NameError):
+                return None
+            return _unwrapped(scope[node.name]) or JITFunction(scope[node.name])
+    return None
+
+
+def _unwrapped(member: Any) -> Any:
+    """Return the kernel within what autotune and heuristics make; None if there is none."""
+    from triton.runtime import JITFunction
+
+    while not isinstance(member, JITFunction) and hasattr(member, "fn"):
+        member = member.fn
+    return member if isinstance(member, JITFunction) else None
+
+
 def _load_functions(path: Path, hardware: Hardware) -> dict[str, Any]:
     """Import a candidate once and return its top-level functions by name, `@triton.jit` ones as `JITFunction`."""
     if path not in _functions:
-        from triton.runtime import JITFunction
-
         from egg_graph.evaluator.device.simulated import simulate_gpu
         from egg_graph.evaluator.host.candidate import load_module
 
         simulate_gpu(hardware)
         kernels: dict[str, Any] = {}
         others: dict[str, Any] = {}
-        for member in vars(load_module(path)).values():
-            while not isinstance(member, JITFunction) and hasattr(member, "fn"):
-                member = member.fn  # autotune and heuristics wrap the kernel
-            if isinstance(member, JITFunction):
-                kernels[member.__name__] = member
+        _globals[path] = vars(load_module(path))
+        for member in list(_globals[path].values()):
+            if (kernel := _unwrapped(member)) is not None:
+                kernels[kernel.__name__] = kernel
             elif callable(member) and hasattr(member, "__name__"):
                 others[member.__name__] = member
         _functions[path] = {**others, **kernels}

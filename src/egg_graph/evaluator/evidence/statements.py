@@ -14,11 +14,15 @@ LONGEST_VALUE = 40
 """Shorten a longer value of a constructor's argument."""
 
 
+COMPILED_FROM = {"kernel", "source", "captured", "signature", "constexprs", "divisible_by_16", "options"}
+"""Fields of a launch on which its compiled code depends."""
+
+
 def distinct(launches: Sequence[Launch]) -> list[Launch]:
     """Keep the first of all launches that compile to the same code; of cooperative ones the one of most programs."""
     seen: dict[str, Launch] = {}
     for launch in launches:
-        key = launch.model_dump_json(include={"kernel", "signature", "constexprs", "divisible_by_16", "options"})
+        key = launch.model_dump_json(include=COMPILED_FROM)
         earlier = seen.get(key)
         if earlier is None or (launch.cooperative and launch.programs > earlier.programs):
             seen[key] = launch

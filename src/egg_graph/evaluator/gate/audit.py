@@ -17,6 +17,7 @@ from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
 from egg_graph.evaluator.gate.rules import ON_THE_WAY, import_refused
+from egg_graph.evaluator.wire.faults import KernelFault
 from egg_graph.schema import Finding
 
 EVENTS = {
@@ -108,6 +109,22 @@ def _hook(candidate: str, channel: int) -> Callable[[str, tuple[Any, ...]], None
             end(finding, channel)
 
     return hook
+
+
+def watched() -> frozenset[str]:
+    """Return the files whose code is watched."""
+    return frozenset(_watched)
+
+
+def refuse(finding: Finding) -> NoReturn:
+    """End the process with a finding, as the tripwire does.
+
+    Raises:
+        KernelFault: outside of a candidate's child, where nobody would hear of it.
+    """
+    if _channel is not None:
+        end(finding, _channel)
+    raise KernelFault(finding.kind, finding.message, finding.where, finding.cure)
 
 
 def end(finding: Finding, channel: int) -> NoReturn:

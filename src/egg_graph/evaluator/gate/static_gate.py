@@ -29,7 +29,7 @@ def check(candidate: Candidate) -> tuple[Finding, ...]:
         tree = syntax_tree(judged_text(candidate.source).source)
         if finding := _other_encoding(candidate.source):
             return (finding,)
-        return tuple(_check_tree(tree))
+        return tuple(check_tree(tree))
     except (SyntaxError, ValueError) as error:
         return (_syntax(error),)
     except (RecursionError, MemoryError):
@@ -61,7 +61,8 @@ def _syntax(error: SyntaxError | ValueError) -> Finding:
     return Finding(kind="syntax_error", message=f"not valid Python: {error.msg}{text}", where=f"line {error.lineno}")
 
 
-def _check_tree(tree: ast.Module) -> list[Finding]:
+def check_tree(tree: ast.Module) -> list[Finding]:
+    """Return everything that is wrong with a candidate's syntax tree."""
     names, report = Names(tree), Report()
     uses = UseCheck(tree, names, report)
     for node in ast.walk(tree):

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from egg_graph.evaluator.gate import audit
+from egg_graph.evaluator.gate.written_kernels import watch_sources
 from egg_graph.evaluator.host.custom_operators import see_through
 from egg_graph.evaluator.wire.faults import KernelFault
 
@@ -43,6 +44,7 @@ def load_module(path: str | Path) -> ModuleType:
     sys.modules[name] = module
     see_through(path)
     audit.watch(path)
+    watch_sources()
     try:
         spec.loader.exec_module(module)
     except SyntaxError as error:

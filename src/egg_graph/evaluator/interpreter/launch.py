@@ -17,6 +17,7 @@ from triton.runtime.interpreter import InterpretedFunction
 from egg_graph.evaluator.interpreter import races
 from egg_graph.evaluator.interpreter.arguments import Specialisation, constexpr_names, to_device, typed_names
 from egg_graph.evaluator.interpreter.coverage import add_upper_bounds, compulsory_bytes
+from egg_graph.evaluator.interpreter.kernel_source import captured, written_source
 from egg_graph.evaluator.interpreter.left_out import forget_overwritten
 from egg_graph.evaluator.interpreter.programs import ProgramCounts, run_programs
 from egg_graph.evaluator.interpreter.run_state import LaunchState, RunState, current_run
@@ -86,6 +87,8 @@ def launch_kernel(self: Any, *args: Any, grid: Any, warmup: bool = False, **keyw
         "options": options,
         "arguments": special.arguments,
         "programs": shape[0] * shape[1] * shape[2],
+        "source": written_source(self),
+        "captured": captured(self.fn),
     }
     if run.only_records:
         run.alternatives.append(Launch(**form, executed=0))
@@ -103,7 +106,7 @@ def launch_kernel(self: Any, *args: Any, grid: Any, warmup: bool = False, **keyw
             return run_programs(run, launch, lambda: function(**device), shape)
 
         if run.repeated is not None:
-            alike = (self.__name__, form["line"], shape, repr(special.constexprs), repr(options))
+            alike = (self.__name__, form["line"], form["source"], shape, repr(special.constexprs), repr(options))
             tensors = [value for name, value in bound.items() if name not in special.constexprs]
             counts = run.repeated.counts(run, launch, alike, tensors, interpreted)
         else:

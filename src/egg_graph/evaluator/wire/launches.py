@@ -35,6 +35,10 @@ class Launch(Value):
     """All autotune configurations; the first was launched."""
     alternatives: tuple["Launch", ...] = ()
     """The same launch under the other configurations, recorded without a program of it (fake run)."""
+    source: str = ""
+    """The kernel's source, if the candidate wrote it at run time."""
+    captured: dict[str, Any] = Field(default_factory=dict)
+    """Name -> value that a nested kernel captured, as `encode_captured` writes it."""
     programs: int
     """Programs in the grid."""
     executed: int
@@ -151,6 +155,28 @@ def encode_constant(value: Any) -> Any:
     if name is not None:
         return {"function": name}
     raise TypeError(f"a constexpr of type {type(value).__name__} cannot be recorded")
+
+
+def encode_captured(value: Any) -> Any:
+    """Write a value that a nested kernel captured: as `encode_constant`, but a `constexpr` stays one.
+
+    Raises:
+        TypeError: if the value has no JSON form.
+    """
+    return {"constexpr": encode_constant(value)} if type(value).__name__ == "constexpr" else encode_constant(value)
+
+
+def decode_captured(value: Any, functions: dict[str, Any]) -> Any:
+    """Read what `encode_captured` wrote.
+
+    Raises:
+        KeyError: if a function is not in `functions`.
+    """
+    if isinstance(value, dict) and "constexpr" in value:
+        from triton.language import constexpr
+
+        return constexpr(decode_constant(value["constexpr"], functions))
+    return decode_constant(value, functions)
 
 
 def decode_constant(value: Any, functions: dict[str, Any]) -> Any:
