@@ -26,9 +26,12 @@ def scaled_by_a_sigmoid(factor):
 
 
 class ModelNew(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.kernel = scaled_by_a_sigmoid(1.0)
+
     def forward(self, x):
         x = x.contiguous()
         out = torch.empty_like(x)
-        kernel = scaled_by_a_sigmoid(1.0)
-        kernel[(triton.cdiv(x.numel(), 1024),)](x, out, x.numel(), BLOCK=1024)
+        self.kernel[(triton.cdiv(x.numel(), 1024),)](x, out, x.numel(), BLOCK=1024)
         return out
