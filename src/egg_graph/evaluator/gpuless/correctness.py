@@ -225,7 +225,7 @@ class InterpretedCorrectness:
         """What calls established; of a kernel that is too slow for the interpreter, on a part of its programs."""
         found = self._judged(work)
         late = _overdue(found)
-        if late is None:
+        if late is None or not found.many_programs:
             return found
         sampled = self._judged(self._start(work.calls, self._long_limit, self._whole_steps()))
         if _left_out(sampled, self._long_limit):

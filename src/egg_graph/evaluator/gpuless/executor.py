@@ -78,6 +78,8 @@ class ProcessOutcome:
     """Number of tuning configurations that never ran."""
     cut_short: bool = False
     """Programs were left out for time, and what the answer lacks is not known."""
+    many_programs: bool = False
+    """Whether some launch had many of its programs done."""
     part: str = ""
     """The part of the answer that was compared, in words; empty for all of it."""
     undefined_loads: list[str] = field(default_factory=list)
@@ -235,7 +237,8 @@ class ProcessReader:
 
     def read(self) -> ProcessOutcome:
         """Judge every call, up to the first section that fails."""
-        found = ProcessOutcome(log=self.end.log, undefined_loads=self._undefined_loads())
+        many = (self.folder / "many_programs").exists()
+        found = ProcessOutcome(log=self.end.log, undefined_loads=self._undefined_loads(), many_programs=many)
         reports = {index: self._report(index) for index in range(len(self.calls))}
         death = finding_of(self.end, limit=self.limit)
         killed = self.end.cause == "killed"  # then what it left says nothing of the candidate: it was in mid-work

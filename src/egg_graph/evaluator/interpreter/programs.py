@@ -123,6 +123,8 @@ def run_programs(
         except Waiting:
             continue  # for a program that is left out
         counts.add(linear, _launch_counts(run, launch))
+        if run.on_program is not None:
+            run.on_program(len(counts.programs))
     return counts
 
 

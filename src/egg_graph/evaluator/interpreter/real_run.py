@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -154,6 +154,7 @@ class RealModel:
         gradients: bool = False,
         leftovers: bool = False,
         step_budget: int | None = None,
+        on_program: Callable[[int], None] | None = None,
     ) -> RealRun:
         """Run one forward.
 
@@ -165,6 +166,7 @@ class RealModel:
             leftovers: fill fresh memory with ordinary numbers instead of poison.
             step_budget: interpreter steps (memory accesses and loop iterations) after which only a sample of the
                 remaining programs is interpreted; None interprets all.
+            on_program: called after each program, with how many of its launch are done.
 
         Raises:
             KernelFault: `out_of_bounds` (also int32 overflow), `unsupported_in_kernel` (the interpreter cannot run
@@ -186,7 +188,7 @@ class RealModel:
         recorder = LibraryRecorder(provenance)
         self.poison.leftovers = Leftovers(seed) if leftovers else None
         with self._guarded(silent=silent) as run, recorder:
-            run.step_budget = step_budget
+            run.step_budget, run.on_program = step_budget, on_program
             torch.manual_seed(seed)
             with torch.set_grad_enabled(gradients):
                 before = settings()

@@ -137,6 +137,8 @@ class RunState:
     steps: int = 0
     """Interpreter steps so far, a measure of time: one per loop iteration, memory access (more if it is wide)
     and call of a combine function."""
+    on_program: Callable[[int], None] | None = None
+    """Called after each program of a real run, with how many of its launch are done."""
     step_budget: int | None = None
     """Steps after which a real run interprets only a sample of the remaining programs; None: no limit.
 

@@ -33,6 +33,8 @@ FEW_KEPT = 2
 """A module may hold on to this many answers."""
 ROOM = 256
 """Bytes before and after an input that is a view; the largest alignment that a kernel may assume."""
+MANY = 64
+"""A launch of which this many programs were done is not stuck in one of them."""
 MOST_LAUNCHES = 64
 """Report this many launches of the first call in full."""
 
@@ -48,6 +50,7 @@ class InterpretedCalls:
     - `call_n.json` launches, findings, strange leaves, forms, aliases (a silent one: why it failed, if it did); only
       `cut_short` if it failed for want of programs that were left out;
 
+    `many_programs`, where some launch had many of its programs done;
     `late_n`, the same answer once more, after later calls; `undefined.json`, the loads that masked lanes off
     and gave no `other` for them; and at the end `kept.json`, how many answers somebody else
     still holds when nobody here does.
@@ -72,6 +75,7 @@ class InterpretedCalls:
                 gradients=call["gradients"],
                 leftovers=call["leftovers"],
                 step_budget=self.whole_steps,
+                on_program=self._note_progress,
             )
         except CutShort:
             self._leave(f"call_{index}.json", {"cut_short": True})
@@ -97,6 +101,10 @@ class InterpretedCalls:
             aliases = self._aliases(leaves, own)
         told = {"strange": strange, "forms": forms, "aliases": aliases}
         self._leave(f"call_{index}.json", {**self._report(run, whole=not index), **told})
+
+    def _note_progress(self, done: int) -> None:
+        if done == MANY:
+            (self.folder / "many_programs").touch()
 
     def _report(self, run: RealRun, *, whole: bool) -> dict[str, Any]:
         """What a call did beside its answer, as JSON; its launches in full if `whole`."""
