@@ -80,7 +80,8 @@ class Provenance:
             return False
         if x.untyped_storage()._cdata not in self.memory.stored:
             return False
-        return _fingerprint(as_it_lies(x)) in self.lying | self._of_given
+        fingerprint = _fingerprint(as_it_lies(x))
+        return fingerprint in self.lying or fingerprint in self._of_given
 
     @cached_property
     def _of_given(self) -> set[Fingerprint]:

@@ -20,7 +20,7 @@ from typing import Any, Literal
 import torch
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from egg_graph.evaluator.problem.orders import is_ordered
+from egg_graph.evaluator.problem.orders import sorted_like
 from egg_graph.evaluator.problem.ties import Ties, keep_ties
 
 AS_GIVEN = "as given"
@@ -294,15 +294,12 @@ def apply(name: str, inputs: list[Any], seed: int, ties: Sequence[Ties] = ()) ->
         kind = structure(x)
         if kind not in family.changes:
             return x.clone()
-        ordered = is_ordered(x)
         if kind == "whole":
-            changed = family.change(x, generator)
-            return torch.empty_like(x).copy_(changed.sort().values if ordered else changed)
+            return sorted_like(family.change(x, generator), x)
         finite = torch.isfinite(x)
         filled = x.double() if bool(finite.all()) else torch.where(finite, x.double(), x[finite].double().mean())
         changed = torch.where(finite, family.change(filled, generator).to(x.dtype), x)
-        moved = torch.empty_like(x).copy_(changed.sort().values if ordered else changed)  # with its strides, if dense
-        return keep_ties(moved, tied)
+        return keep_ties(sorted_like(changed, x), tied)
 
     return list(tree_map_only(torch.Tensor, move, list(inputs)))
 

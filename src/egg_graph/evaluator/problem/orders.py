@@ -15,6 +15,11 @@ def is_ordered(x: torch.Tensor) -> bool:
     return bool((x[1:] >= x[:-1]).all() & (x[0] < x[-1]))
 
 
+def sorted_like(changed: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """Return numbers that are to replace a tensor's, with its strides (if it is dense), and sorted if its own are."""
+    return torch.empty_like(x).copy_(changed.sort().values if is_ordered(x) else changed)
+
+
 def move_within_order(x: torch.Tensor, places: list[int], generator: torch.Generator) -> torch.Tensor:
     """Copy an ordered tensor and move a few elements between their neighbours; the first and the last one stay.
 

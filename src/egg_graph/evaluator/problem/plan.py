@@ -243,17 +243,13 @@ def interpreter_calls(problem: Problem, name: str, *, everything: bool, at_one_s
 
 def _changing(cases: Sequence[Case]) -> Case:
     """The first case with an answer that is not among its inputs, as that of a masked update may be; else the first."""
+    return next((case for case in cases if not all(_is_given(leaf, case) for leaf in case.leaves)), cases[0])
 
-    def is_given(leaf: ExpectedLeaf, given: Sequence[torch.Tensor]) -> bool:
-        return any(
-            torch.equal(x.to(leaf.expected.dtype), leaf.expected) for x in given if x.shape == leaf.expected.shape
-        )
 
-    for case in cases:
-        given = [x for x in tree_leaves(case.inputs) if isinstance(x, torch.Tensor)]
-        if not all(is_given(leaf, given) for leaf in case.leaves):
-            return case
-    return cases[0]
+def _is_given(leaf: ExpectedLeaf, case: Case) -> bool:
+    """Whether a leaf of the answer is one of the inputs."""
+    given = (x for x in tree_leaves(case.inputs) if isinstance(x, torch.Tensor) and x.shape == leaf.expected.shape)
+    return any(torch.equal(x.to(leaf.expected.dtype), leaf.expected) for x in given)
 
 
 def in_leftovers(problem: Problem, name: str, number: int, *, first: bool) -> bool:

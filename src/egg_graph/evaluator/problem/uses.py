@@ -23,7 +23,7 @@ from egg_graph.evaluator.problem.families import structure
 from egg_graph.evaluator.problem.forward_form import forward_form
 from egg_graph.evaluator.problem.knobs import shape_knobs
 from egg_graph.evaluator.problem.model_copy import copy_of
-from egg_graph.evaluator.problem.orders import is_ordered, move_within_order
+from egg_graph.evaluator.problem.orders import is_ordered, move_within_order, sorted_like
 from egg_graph.evaluator.problem.reference import load_reference
 from egg_graph.evaluator.problem.shape_trials import MAX_ELEMENTS, ShapeTrials
 from egg_graph.evaluator.problem.tie_search import tied_positions
@@ -152,8 +152,7 @@ def _change_elements(x: torch.Tensor, count: int, scale: float, generator: torch
     Numbers in order stay in order. Integers that are all different, or are so in every row, change places there: they
     may be a permutation, or what was chosen without putting back.
     """
-    ordered = is_ordered(x)
-    if ordered and not x.is_floating_point():
+    if is_ordered(x) and not x.is_floating_point():
         places = torch.randint(x.numel(), (count,), generator=generator)
         return torch.empty_like(x).copy_(move_within_order(x, places.tolist(), generator))
     flat = x.detach().clone(memory_format=torch.contiguous_format).reshape(-1)
@@ -166,7 +165,7 @@ def _change_elements(x: torch.Tensor, count: int, scale: float, generator: torch
             flat[[here, there]] = flat[[there, here]]
     else:
         flat[positions[0]] = flat[positions[1]]
-    return torch.empty_like(x).copy_(flat.sort().values if ordered else flat.reshape(x.shape))
+    return sorted_like(flat.reshape(x.shape), x)
 
 
 def _width_of_distinct(x: torch.Tensor) -> int:
