@@ -59,6 +59,7 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """Return how many workers `-n auto` starts."""
     return len(os.sched_getaffinity(0)) + WAITING_WORKERS

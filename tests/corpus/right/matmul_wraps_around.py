@@ -2,7 +2,7 @@
 # id = "right-83"
 # name = "matrix product whose last tiles begin anew"
 # problem = "matmul"
-# precision = "bf16"
+# precision = "ieee"
 # expect = ["right"]
 # ///
 """Right: indices past the end wrap around, so some elements are computed and stored twice, each time the same."""
@@ -23,7 +23,7 @@ def matmul_kernel(a_ptr, b_ptr, out_ptr, M, N, K, TILE: tl.constexpr, INNER: tl.
         inner = start + tl.arange(0, INNER)
         a = tl.load(a_ptr + rows[:, None] * K + inner[None, :], mask=inner[None, :] < K, other=0.0)
         b = tl.load(b_ptr + inner[:, None] * N + columns[None, :], mask=inner[:, None] < K, other=0.0)
-        accumulator = tl.dot(a, b, accumulator)
+        accumulator = tl.dot(a, b, accumulator, input_precision="ieee")
     tl.store(out_ptr + rows[:, None] * N + columns[None, :], accumulator)
 
 

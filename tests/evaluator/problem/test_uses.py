@@ -13,10 +13,12 @@ import torch.nn as nn
 
 class Model(nn.Module):
     def forward(self, x, chosen):
-        return torch.zeros_like(x).scatter(1, chosen, x.gather(1, chosen)) + chosen[:, :1]
+        taken = torch.where(chosen < 0, 0.0, x.gather(1, chosen.clamp(min=0)))
+        return torch.zeros_like(x).scatter_add(1, chosen.clamp(min=0), taken) + chosen[:, :1]
 
 def get_inputs():
     chosen = torch.stack([torch.randperm(32)[:8] for _ in range(16)])
+    CHANGE
     return [torch.randn(16, 32), chosen]
 
 def get_init_inputs():
@@ -24,8 +26,9 @@ def get_init_inputs():
 """
 
 
-def test_what_was_chosen_without_putting_back_stays_so_in_every_row() -> None:
-    task = KernelTask(reference=CHOSEN, name="chosen", target=load_hardware("h200"))
+@pytest.mark.parametrize("change", ["pass", "chosen[::2, 5:] = -1"], ids=["whole rows", "rows filled up with -1"])
+def test_what_was_chosen_without_putting_back_stays_so_in_every_row(change: str) -> None:
+    task = KernelTask(reference=CHOSEN.replace("CHANGE", change), name="chosen", target=load_hardware("h200"))
     seen = 0
     for seed in range(6):
         problem = Problem(task, seed, torch.device("cpu"))
@@ -33,6 +36,7 @@ def test_what_was_chosen_without_putting_back_stays_so_in_every_row() -> None:
         for case in problem.uses("shrunk").changed_inputs:
             before, now = first.inputs[1], case.inputs[1]
             assert torch.equal(before.sort(-1).values, now.sort(-1).values), "a row holds an element twice"
+            assert torch.equal(before < 0, now < 0), "an element took the place of what fills up a row"
             seen += not torch.equal(before, now)
     assert seen, "the chosen elements never changed"
 

@@ -4,7 +4,6 @@ Under `tf32`, fp32 operands lose their 13 low mantissa bits without rounding, as
 PyTorch does not have. Operands that were rounded to TF32 beforehand (`cvt.rna.tf32.f32`) pass unchanged.
 """
 
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -22,23 +21,27 @@ def precision_name(operand: Any, input_precision: Any) -> str:
 
 
 def products(a: np.ndarray, b: np.ndarray, precision: str) -> np.ndarray:
-    """Multiply fp32 matrices under input precision `tf32`, `tf32x3`, `bf16x3`, `bf16x6` or `ieee`.
+    """Multiply fp32 matrices under input precision `tf32`, `tf32x3`, `bf16x3`, `bf16x6` or `ieee`, in fp64.
 
-    `tf32x3`, `bf16x3` and `bf16x6` split each operand into parts of lower precision, and add the products of the parts,
-    the smallest first.
+    `tf32x3`, `bf16x3` and `bf16x6` split each operand into parts of lower precision, and add the products of the parts.
     """
-    if precision == "tf32":
-        return np.matmul(number_formats.truncate_to_tf32(a), number_formats.truncate_to_tf32(b))
     if precision == "ieee":
-        return np.matmul(a, b)
+        return _product(a, b)
+    if precision == "tf32":
+        return _product(number_formats.truncate_to_tf32(a), number_formats.truncate_to_tf32(b))
     bfloat16 = precision.startswith("bf16")
     parts = 3 if precision == "bf16x6" else 2
     left, right = _split(a, parts, bfloat16=bfloat16), _split(b, parts, bfloat16=bfloat16)
-    pairs = [(i, j) for i in range(parts) for j in range(parts) if i + j < parts]
-    total = np.zeros((*a.shape[:-1], b.shape[-1]), np.float32)
-    for i, j in sorted(pairs, key=sum, reverse=True):
-        total += np.matmul(left[i], right[j])
-    return total
+    return sum((_product(left[i], right[j]) for i in range(parts) for j in range(parts - i)), np.float64(0))
+
+
+def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Multiply in fp64, so that a row computed twice, in two programs, is rounded to the same fp32 both times.
+
+    BLAS adds in another order at the edge of a matrix than within; tensor cores do not. A kernel that wraps its indices
+    around (`offsets % M`) stores such a row twice.
+    """
+    return np.matmul(a.astype(np.float64), b.astype(np.float64))
 
 
 def _split(x: np.ndarray, parts: int, *, bfloat16: bool) -> list[np.ndarray]:
@@ -53,7 +56,8 @@ def _split(x: np.ndarray, parts: int, *, bfloat16: bool) -> list[np.ndarray]:
 def dot(self: Any, a: Any, b: Any, accumulator: Any, input_precision: Any, max_imprecise: Any) -> Any:
     """Replace `create_dot`, which ignores the input precision and multiplies bfloat16 bits as integers.
 
-    Products are accumulated in fp32 (int32 for int8, fp64 for fp64). A fake run only counts operations.
+    Products are rounded to fp32 and added to the accumulator there (int32 for int8, fp64 for fp64). A fake run only
+    counts operations.
     """
     run = current_run()
     launch = run.launch
@@ -71,38 +75,9 @@ def dot(self: Any, a: Any, b: Any, accumulator: Any, input_precision: Any, max_i
         product = np.matmul(a.data, b.data)
     else:
         left, right = (to_float(x).astype(np.float32, copy=False) for x in (a, b))
-        product = _alike(products(left, right, name.partition("/")[2] or "ieee"), left, right)
+        product = products(left, right, name.partition("/")[2] or "ieee").astype(np.float32)
     total = product + to_float(accumulator).astype(product.dtype, copy=False)
     return make(from_float(total, accumulator.dtype), dtype)
-
-
-def _alike(product: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Make rows of a product equal where those of `left` are, and columns where those of `right` are.
-
-    Tensor cores add the terms of each element in the same order; BLAS does so within a block of rows only. A kernel
-    that wraps its indices around (`offsets % M`) computes a row twice, and stores it twice.
-    """
-    if product.ndim != 2:
-        return product
-    for axis, operand in enumerate((left, right.T)):
-        if (first := _first_alike(operand)) is not None:
-            product = product.take(first, axis)
-    return product
-
-
-def _first_alike(rows: np.ndarray) -> np.ndarray | None:
-    """For each row [N] of [N, K], the number of a row of the same bits, one for all of these; None if all differ."""
-    if np.unique(rows[:, 0]).size == rows.shape[0]:
-        return None
-    digests = np.ascontiguousarray(rows).view(np.uint32).astype(np.uint64) @ _factors(rows.shape[1])
-    _, first, kind = np.unique(digests, return_index=True, return_inverse=True)
-    return None if first.size == kind.size else first[kind]
-
-
-@cache
-def _factors(number: int) -> np.ndarray:
-    """Odd random numbers, whose multiples modulo 2^64 are all different."""
-    return 2 * np.random.default_rng(0).integers(0, 2**63, number, np.uint64) + 1
 
 
 def install(builder: type[InterpreterBuilder]) -> None:

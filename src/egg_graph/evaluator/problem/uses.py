@@ -150,7 +150,7 @@ def _change_elements(x: torch.Tensor, count: int, scale: float, generator: torch
     """Copy a tensor and overwrite a few elements with other elements, times a factor if they are floating.
 
     Numbers in order stay in order. Integers that are all different, or are so in every row, change places there: they
-    may be a permutation, or what was chosen without putting back.
+    may be a permutation, or what was chosen without putting back. Negative ones among them stay: they fill up a row.
     """
     if is_ordered(x) and not x.is_floating_point():
         places = torch.randint(x.numel(), (count,), generator=generator)
@@ -162,18 +162,26 @@ def _change_elements(x: torch.Tensor, count: int, scale: float, generator: torch
     elif width := _width_of_distinct(x):
         for here, there in positions.T.tolist():
             there = here // width * width + there % width
-            flat[[here, there]] = flat[[there, here]]
+            if flat[[here, there]].min() >= 0:
+                flat[[here, there]] = flat[[there, here]]
     else:
         flat[positions[0]] = flat[positions[1]]
     return sorted_like(flat.reshape(x.shape), x)
 
 
 def _width_of_distinct(x: torch.Tensor) -> int:
-    """How many elements in a row are all different: all, those of a row, or none (0)."""
-    if x.unique().numel() == x.numel():
+    """How many elements in a row are all different, but for negative ones: all, those of a row, or none (0)."""
+    if not bool((x >= 0).any()):
+        return 0
+    if _is_distinct(x.reshape(-1)):
         return x.numel()
-    rows = x.sort(dim=-1).values
-    return x.shape[-1] if x.shape[-1] > 1 and bool((rows.diff(dim=-1) != 0).all()) else 0
+    return x.shape[-1] if x.shape[-1] > 1 and _is_distinct(x) else 0
+
+
+def _is_distinct(rows: torch.Tensor) -> bool:
+    """Whether no row [..., N] holds a number twice that is not negative."""
+    ordered = rows.sort(dim=-1).values
+    return not bool(((ordered.diff(dim=-1) == 0) & (ordered[..., 1:] >= 0)).any())
 
 
 def _has_free_elements(x: torch.Tensor) -> bool:
