@@ -4,11 +4,13 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
+PYTEST := LANGGRAPH_STRICT_MSGPACK=true PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format studio docs bench clean
+.PHONY: help demo test test-all lint format studio docs bench clean
 
 help:  ## list the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
 $(VENV)/.python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "egg-graph needs Python 3.11 or newer; name one: make PYTHON=python3.12 ...")'
@@ -27,8 +29,11 @@ $(VENV)/.dev: $(VENV)/.run
 demo: $(VENV)/.run  ## optimize examples/softmax.py with the embedded expert: no key, no GPU needed
 	$(BIN)/egg-graph optimize examples/softmax.py
 
-test: $(VENV)/.dev  ## run every test that this machine can run
-	LANGGRAPH_STRICT_MSGPACK=true PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+test: $(VENV)/.dev  ## run the tests: of large matrices of cases, a sample
+	$(PYTEST)
+
+test-all: $(VENV)/.dev  ## the same with every case of every matrix and the whole corpora: an hour on 2 cores
+	$(PYTEST) -m ""
 
 lint: $(VENV)/.dev  ## ruff, mypy, import-linter
 	$(BIN)/ruff check .

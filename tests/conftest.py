@@ -66,18 +66,13 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Start the modules that hold a test marked `slow` first, and leave out what is not for this run.
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Start the modules that hold a test marked `slow` first, and skip what needs a GPU where there is none.
 
-    So no xdist worker ends long after the others; it needs `--dist loadfile --no-loadscope-reorder`. Tests marked
-    `corpus` run only where `-m` names that marker; tests marked `gpu` are skipped where there is no GPU.
+    So no xdist worker ends long after the others; it needs `--dist loadfile --no-loadscope-reorder`.
     """
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
-    if "corpus" not in config.getoption("-m"):
-        left_out = [item for item in items if item.get_closest_marker("corpus")]
-        items[:] = [item for item in items if not item.get_closest_marker("corpus")]
-        config.hook.pytest_deselected(items=left_out)
     if not gpu_present():
         for item in items:
             if item.get_closest_marker("gpu"):

@@ -5,6 +5,7 @@ import pytest
 from egg_graph.knowledge import load_hardware, prompt_text
 from egg_graph.schema import Candidate, KernelTask
 from egg_graph.tuning import read_knobs
+from tests.sample import in_sample
 
 pytestmark = pytest.mark.slow
 
@@ -14,7 +15,7 @@ def candidate() -> Candidate:
     return Candidate(source=source, author="prompts", stage="algorithmic_structure", mode="seed")
 
 
-@pytest.mark.parametrize("precision", ["tf32", "bf16"])
+@pytest.mark.parametrize("precision", in_sample(["tf32", "bf16"], ["bf16"]))
 def test_the_example_passes_the_evaluator(evaluator, precision):
     """At smaller sizes, which are soon interpreted: its verdict hangs on none of them."""
     reference = prompt_text("fewshot_reference.py.txt")

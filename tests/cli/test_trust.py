@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from egg_graph.cli import app
 from tests.lab.commands import lab
 from tests.paths import CORPUS, ROOT
+from tests.sample import thorough
 
 pytestmark = pytest.mark.slow
 
@@ -79,6 +80,7 @@ def test_a_short_soak_leaves_nothing(small, tmp_path):
     assert any(turn["fault"] for turn in written["turns"])
 
 
+@thorough
 def test_after_every_fault_a_right_kernel_gets_the_answer_of_before(small, tmp_path):
     out = tmp_path / "faults.json"
     right = small("right/softmax_one_block.py")

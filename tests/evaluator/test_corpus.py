@@ -1,7 +1,7 @@
 """Every trick and bug is caught and every right kernel passes, as each file's header expects.
 
-The gate reads all files. Only `SAMPLE` climbs a ladder in an ordinary run: every folder and every kind of finding that
-needs no GPU has a file in it. `pytest -m corpus` climbs with the rest, which takes long; so does `egg-graph trust
+The gate reads all files. Only `SAMPLE` climbs a ladder in an ordinary run: every folder has a file in it, and every
+kind of finding that needs no GPU one in it or among the faults. `make test-all` climbs with the rest, which takes long; so does `egg-graph trust
 corpus tests/corpus/tricks tests/corpus/bugs tests/corpus/right`, whose results docs/trust.md tells. tests/evaluator/
 test_faults.py judges the faults.
 """
@@ -17,24 +17,22 @@ from egg_graph.evaluator import LocalEvaluator
 from egg_graph.evaluator.gate import check
 from egg_graph.schema import Hardware, KernelTask
 from tests.paths import CORPUS
+from tests.sample import in_sample
 
 ENTRIES = {
     entry.path.relative_to(CORPUS).with_suffix("").as_posix(): entry
     for entry in read_entries([CORPUS / folder for folder in ("tricks", "bugs", "right")])
 }
 SAMPLE = {
-    "tricks/answers": "half_written_kept shape_memo persistent_buffer",
-    "tricks/delegation": "autotune_hook swallowed_failure custom_operator_hidden logarithm_then_copy"
-    " library_in_the_kernel",
-    "tricks/harness": "half_a_character patch_copy reads_with_torch_load traceback_walk keyboard_interrupt",
+    "tricks/answers": "half_written_kept",
+    "tricks/delegation": "autotune_hook custom_operator_hidden logarithm_then_copy library_in_the_kernel",
+    "tricks/harness": "half_a_character traceback_walk",
     "tricks/mathematics": "second_configuration",
     "tricks/timing": "fake_verdict_printed",
-    "bugs": "every_seventh_dropped affine_ignored epsilon_dropped tf32_where_ieee"
-    " narrow_offsets output_not_zeroed running_statistics_forgotten one_buffer_for_all_calls stale_transpose"
-    " attention_without_fading integer_sum_wraps nan_lost transposed_view infinite_lanes_become_nan",
-    "right": "helpers workspace_reused batch_norm_train"
-    " column_sum_atomics matmul_block_pointers attention_online add_large_wide_offsets logsumexp_with_infinities"
-    " positive_max_passes_nan_on matmul_bf16 softmax_autotuned normalised_in_place",
+    "bugs": "every_seventh_dropped epsilon_dropped tf32_where_ieee output_not_zeroed running_statistics_forgotten"
+    " one_buffer_for_all_calls integer_sum_wraps transposed_view infinite_lanes_become_nan",
+    "right": "helpers batch_norm_train column_sum_atomics matmul_block_pointers attention_online"
+    " logsumexp_with_infinities matmul_bf16",
 }
 """By folder, files on softmax for the most part: the first candidate for a problem pays for its shapes.
 
@@ -61,11 +59,6 @@ SMALLER = {
 pytestmark = pytest.mark.slow
 
 
-def sampled(names: list[str]) -> list[object]:
-    """Parameters of which those outside of the sample are marked `corpus`."""
-    return [pytest.param(name, marks=() if name in SAMPLED else pytest.mark.corpus) for name in names]
-
-
 @pytest.mark.parametrize("name", [name for name, entry in ENTRIES.items() if not entry.header.honest])
 def test_what_the_gate_refuses_it_refuses_on_the_expected_grounds(name: str) -> None:
     header = ENTRIES[name].header
@@ -83,11 +76,12 @@ def test_the_gate_is_open_for_honest_kernels(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
-    sampled(
+    in_sample(
         sorted(
             (name for name, entry in ENTRIES.items() if "cpu" in entry.header.where),
             key=lambda name: ENTRIES[name].header.problem,  # the evaluator learns one problem after another
-        )
+        ),
+        SAMPLED,
     ),
 )
 def test_without_a_gpu(evaluator: LocalEvaluator, h200: Hardware, name: str) -> None:
@@ -114,7 +108,10 @@ def measuring() -> Iterator[LocalEvaluator]:
 @pytest.mark.gpu
 @pytest.mark.parametrize(
     "name",
-    sampled([name for name, entry in ENTRIES.items() if "gpu" in entry.header.where and not name.startswith("bugs/")]),
+    in_sample(
+        [name for name, entry in ENTRIES.items() if "gpu" in entry.header.where and not name.startswith("bugs/")],
+        SAMPLED,
+    ),
 )
 def test_on_a_gpu(measuring: LocalEvaluator, h200: Hardware, name: str) -> None:
     judged(measuring, task_of(ENTRIES[name], h200), ENTRIES[name])
@@ -130,7 +127,7 @@ def judged(local: LocalEvaluator, task: KernelTask, entry: Entry) -> None:
 def test_the_sample_holds_every_folder_and_every_kind_of_finding() -> None:
     assert set(ENTRIES) >= SAMPLED, SAMPLED - set(ENTRIES)
     assert {name.rpartition("/")[0] for name in SAMPLED} == {name.rpartition("/")[0] for name in ENTRIES}
-    faults = read_entries([CORPUS / "faults"])  # all of them are judged, but for those that need a GPU
+    faults = read_entries([CORPUS / "faults"])  # judged in tests/evaluator/test_faults.py
     here = [entry for entry in (*ENTRIES.values(), *faults) if "cpu" in entry.header.where]
     refused = {f.kind for entry in here for f in check(candidate_of(entry))}
     climbed = [entry for name, entry in ENTRIES.items() if name in SAMPLED] + list(faults)

@@ -14,6 +14,7 @@ import pytest
 from egg_graph.evaluator import Evaluator, RayPool
 from egg_graph.schema import BadInput, Evaluation, Hardware
 from tests.evaluator.slow_candidate import RIGHT, candidate, task
+from tests.sample import thorough
 
 pytestmark = pytest.mark.slow
 
@@ -40,6 +41,7 @@ def actor_pids() -> list[int]:
     return found
 
 
+@thorough
 def test_an_actor_that_dies_loses_nothing(pool: RayPool, h200: Hardware) -> None:
     assert isinstance(pool, Evaluator)
     wrong = RIGHT.replace("2.0 *", "2.1 *")

@@ -12,6 +12,7 @@ import pytest
 
 from egg_graph.knowledge import prompt_files
 from tests.paths import ROOT
+from tests.sample import thorough
 
 SHIPPED = {".j2", ".toml", ".txt"}
 REPORT = """
@@ -91,6 +92,7 @@ def test_a_wheel_carries_every_prompt(tmp_path):
 
 
 @pytest.mark.slow
+@thorough
 def test_an_editable_install_finds_every_prompt(tmp_path):
     (tmp_path / "sources").mkdir()
     folder = sources(tmp_path / "sources")

@@ -16,6 +16,7 @@ from egg_graph.runs.results import write_report
 from egg_graph.schema import BadInput
 from egg_graph.schema.record import FORMAT, KEY_VARIABLE
 from tests.graph.scripted import ScriptedEvaluator, StatelessTeam, kernel
+from tests.sample import thorough
 
 FORMAT_1 = Path(__file__).parent / "saved" / "format_1"
 """A record and a run that were saved before evidence.json named its format."""
@@ -52,6 +53,7 @@ def test_a_record_of_format_1_is_verified():
 
 
 @pytest.mark.slow
+@thorough
 def test_a_record_of_format_1_is_replayed():
     result = CliRunner().invoke(app, ["replay", str(RECORD), "--json"])
     answer = json.loads(result.stdout.splitlines()[-1])

@@ -8,6 +8,7 @@ from langgraph_sdk import get_sync_client
 from egg_graph import Context, build_egg_graph
 from tests.graph.scripted import REFERENCE, ScriptedEvaluator
 from tests.lab.dev_server import free_port, serving, wait_until
+from tests.sample import thorough
 from tests.studio.many import LOG, SAVED, SCRIPT, NamedTeam
 
 RUNS = 50
@@ -43,6 +44,7 @@ def alone(names):
     return {name: plain(graph.invoke(given, context=Context(**KNOBS))) for name, given in run.items()}
 
 
+@thorough
 def test_50_runs_at_once_with_one_gpu_outlive_a_kill_of_their_server(folder):
     port = free_port()
     client = get_sync_client(url=f"http://127.0.0.1:{port}")

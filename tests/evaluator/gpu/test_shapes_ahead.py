@@ -15,6 +15,7 @@ from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.schema import Candidate, Hardware, KernelTask
 from tests.evaluator.pretended_gpu import call_on_pretended_gpu, compiling_ladder, kernels_in
 from tests.paths import CORPUS
+from tests.sample import thorough
 
 PROBLEM = "softmax"
 
@@ -25,6 +26,7 @@ def ladder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GpulessLadder]:
         yield made
 
 
+@thorough
 def test_every_shape_finds_its_kernels_compiled(ladder: GpulessLadder, h200: Hardware) -> None:
     source = (CORPUS / "right" / "softmax_online.py").read_text()
     name = source.partition('problem = "')[2].partition('"')[0]

@@ -8,6 +8,7 @@ import torch
 from egg_graph.evaluator.problem.comparison import judge_strides, stride_notes
 from egg_graph.evaluator.wire.leaf import describe_leaf
 from egg_graph.schema import Candidate, KernelTask
+from tests.sample import in_sample
 
 pytestmark = pytest.mark.slow
 
@@ -123,7 +124,10 @@ FORWARDS = {
 }
 
 
-@pytest.mark.parametrize("name", FORWARDS)
+SAMPLE = ("fig leaf", "weights spoilt", "sparse", "gaps", "sign")
+
+
+@pytest.mark.parametrize("name", in_sample(FORWARDS, SAMPLE))
 def test_conduct_is_judged(evaluator, h200, name: str) -> None:
     forward, status, kind = FORWARDS[name]
     body = "".join(f"        {line}\n" for line in forward.splitlines())

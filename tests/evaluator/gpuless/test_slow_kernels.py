@@ -7,6 +7,7 @@ from egg_graph.bench.trust.headers import read_entries
 from egg_graph.evaluator import LocalEvaluator
 from egg_graph.schema import Evaluation, Hardware
 from tests.paths import CORPUS
+from tests.sample import thorough
 
 pytestmark = pytest.mark.slow
 TOO_SHORT = 40.0
@@ -18,6 +19,7 @@ def judged(evaluator: LocalEvaluator, name: str, target: Hardware) -> Evaluation
     return evaluator.evaluate(task_of(entry, target), candidate_of(entry))
 
 
+@thorough
 def test_of_a_forward_that_takes_too_long_a_part_of_the_programs_is_judged(h200: Hardware) -> None:
     with LocalEvaluator(device="none", timeout=TOO_SHORT) as impatient:
         found = judged(impatient, "one_element_a_program", h200)
@@ -27,6 +29,7 @@ def test_of_a_forward_that_takes_too_long_a_part_of_the_programs_is_judged(h200:
     assert "every output element written" in proven["correctness_awkward"]
 
 
+@thorough
 def test_a_kernel_of_which_all_programs_are_too_slow_at_every_shape_is_not_right(h200: Hardware) -> None:
     with LocalEvaluator(device="none", timeout=0.5) as impatient:
         found = judged(impatient, "one_element_a_program", h200)

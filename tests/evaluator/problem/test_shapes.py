@@ -12,6 +12,7 @@ from egg_graph.evaluator.problem.input_reads import InputReads, fully_read_input
 from egg_graph.evaluator.problem.knobs import override
 from egg_graph.evaluator.problem.long_shapes import choose_long_shapes
 from egg_graph.schema import BadInput
+from tests.sample import thorough
 
 HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n"
 
@@ -341,6 +342,7 @@ LOOP = reference(
 )  # fmt: skip
 
 
+@thorough
 def test_steps_that_forward_takes_one_by_one_do_not_shrink_where_they_are_affordable() -> None:
     assert not any("steps" in shape for shape in form_kept(LOOP))
     shrunk, awkward = choose_shapes(LOOP.replace("steps = 48", "steps = 700"))

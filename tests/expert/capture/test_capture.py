@@ -19,6 +19,7 @@ from egg_graph.knowledge import load_hardware
 from egg_graph.schema import BadInput, InfrastructureError, KernelTask
 from tests.expert.references import CASES, IMAGE, module
 from tests.lab.commands import lab
+from tests.sample import thorough
 
 pytestmark = pytest.mark.slow
 
@@ -194,6 +195,7 @@ def test_a_size_that_divides_another_one_is_varied_too():
     assert len(set(graph.attributes["block"])) > 1
 
 
+@thorough
 def test_small_sizes_of_a_large_graph_are_told_apart_by_its_one_other_capture():
     source = module(
         "y = self.mix(x)\nfor _ in range(210):\n    y = torch.tanh(y) + 1\nreturn y",

@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 
 from egg_graph.schema import Hardware
-from tests.expert.playbooks.cases import CASES, POLICY_DTYPE, candidates, load_reference, write_candidate
+from tests.expert.playbooks.cases import CASES, POLICY_DTYPE, load_reference, write_candidate
 
 
 def in_child(action):
@@ -75,7 +75,7 @@ def interpret(job):
     install()  # once for all children
     hardware, folder, graphs = Hardware.model_validate(job["hardware"]), Path(job["folder"]), {}
     answers = {}
-    for name, kind in candidates():
+    for name, kind in job["candidates"]:
         path = write_candidate(name, kind, folder, graphs)
         answer = in_child(lambda path=path, name=name, kind=kind: real(path, name, kind))
         if kind in CASES[name].compile:

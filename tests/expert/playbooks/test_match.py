@@ -22,6 +22,7 @@ from egg_graph.expert.playbooks.registry import PLAYBOOKS, playbooks_by_name
 from egg_graph.knowledge import load_hardware
 from egg_graph.schema import Figure, Hardware, Knob
 from tests.expert.playbooks.cases import CASES, attention, module, product, scan
+from tests.sample import in_sample, thorough
 
 pytestmark = pytest.mark.slow
 
@@ -51,10 +52,11 @@ def gemm(sizes: str, variant: str = "", precision: str = "tf32", target: Hardwar
     return playbook.write(graph, replace(group, variant=variant or group.variant), "gemm", precision, target)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("norm", ["nn.BatchNorm2d(n)", "nn.GroupNorm(8, n)"])
-@pytest.mark.parametrize(
-    ("few", "channels", "leaves"), [(64, 64, True), (64, 128, False), (32, 128, True), (8, 128, True)]
-)
+MOMENTS = [(64, 64, True), (64, 128, False), (32, 128, True), (8, 128, True)]
+
+
+@pytest.mark.parametrize("norm", in_sample(["nn.BatchNorm2d(n)", "nn.GroupNorm(8, n)"], ["nn.BatchNorm2d(n)"]))
+@pytest.mark.parametrize(("few", "channels", "leaves"), in_sample(MOMENTS, MOMENTS[:2]))
 def test_a_convolution_leaves_moments_where_they_cost_less_than_a_pass(
     norm: str, few: int, channels: int, leaves: bool
 ) -> None:
@@ -261,6 +263,7 @@ def test_a_late_layer_of_a_small_batch_gets_tiles_that_fill_the_machine() -> Non
     assert (small["BLOCK_M"], small["BLOCK_N"], small["num_warps"]) == (64, 32, 4)
 
 
+@thorough
 def test_a_convolution_starts_from_the_tile_that_won_for_its_class() -> None:
     graph, groups = convolutions()
     playbook = playbooks_by_name()["convolution"]
@@ -291,23 +294,23 @@ def test_a_structure_counts_as_measured_only_where_the_survey_was_made() -> None
             assert not playbook.measured(graph, group, precision, target)
 
 
-@pytest.mark.parametrize(
-    ("layer", "body", "joined"),
-    [
-        ("3, 16, 3, 2, 1", "return F.max_pool3d(F.relu(y) * 2, 2) + 1", True),
-        ("3, 24, (4, 3, 2), (2, 1, 2)", "return F.max_pool3d(y, (2, 1, 2)).mean((2, 3, 4))", True),
-        ("3, 16, 3, 2, 1", "return F.max_pool3d(y, 3, 2)", False),  # windows overlap
-        ("3, 16, 3, 2, 1", "return F.max_pool3d(y, 2, padding=1)", False),
-        ("3, 16, 3, 2, 1", "return F.max_pool3d(y, 4)", False),
-        ("3, 16, 3, 2, 1", "return F.max_pool3d(y, 2), y", False),
-        ("3, 16, 3, 2, 1", "return F.max_pool3d(torch.softmax(y, 1), 2)", False),
-        ("3, 16, 3, 2, 1", "return torch.tanh(y).mean((2, 3, 4))", False),
-        ("3, 16, 3, 3, 1", "return F.max_pool3d(y, 3)", False),  # 27 phases are no power of two
-        ("3, 64, 3, 2, 1", "return F.max_pool3d(y, 2)", False),  # too many sums for a tile
-        ("64, 16, 3, 2, 1", "return F.max_pool3d(y, 2)", False),  # too many products with zero
-        ("4, 16, 3, 2, 1, groups=2", "return F.max_pool3d(y, 2)", False),
-    ],
-)
+WINDOWS = [
+    ("3, 16, 3, 2, 1", "return F.max_pool3d(F.relu(y) * 2, 2) + 1", True),
+    ("3, 24, (4, 3, 2), (2, 1, 2)", "return F.max_pool3d(y, (2, 1, 2)).mean((2, 3, 4))", True),
+    ("3, 16, 3, 2, 1", "return F.max_pool3d(y, 3, 2)", False),  # windows overlap
+    ("3, 16, 3, 2, 1", "return F.max_pool3d(y, 2, padding=1)", False),
+    ("3, 16, 3, 2, 1", "return F.max_pool3d(y, 4)", False),
+    ("3, 16, 3, 2, 1", "return F.max_pool3d(y, 2), y", False),
+    ("3, 16, 3, 2, 1", "return F.max_pool3d(torch.softmax(y, 1), 2)", False),
+    ("3, 16, 3, 2, 1", "return torch.tanh(y).mean((2, 3, 4))", False),
+    ("3, 16, 3, 3, 1", "return F.max_pool3d(y, 3)", False),  # 27 phases are no power of two
+    ("3, 64, 3, 2, 1", "return F.max_pool3d(y, 2)", False),  # too many sums for a tile
+    ("64, 16, 3, 2, 1", "return F.max_pool3d(y, 2)", False),  # too many products with zero
+    ("4, 16, 3, 2, 1, groups=2", "return F.max_pool3d(y, 2)", False),
+]
+
+
+@pytest.mark.parametrize(("layer", "body", "joined"), in_sample(WINDOWS, WINDOWS[1:4]))
 def test_phases_are_joined_where_a_place_makes_a_window(layer: str, body: str, joined: bool) -> None:
     channels, init = layer.split(",")[0], f"n; self.conv = nn.ConvTranspose3d({layer})"
     inputs = f"torch.randn(B, {channels}, H, H, H + 1)"
@@ -316,19 +319,19 @@ def test_phases_are_joined_where_a_place_makes_a_window(layer: str, body: str, j
     assert (group.variant == "pooled_phases") == joined == any("max_pool" in name for name in group.nodes)
 
 
-@pytest.mark.parametrize(
-    ("layer", "joined"),
-    [
-        ("3, 16, 32, 3, 2, 1", True),  # 2.4 products for each that counts
-        ("3, 64, 64, 4, 2, 1", True),  # every phase has two taps along each dimension: no product with zero
-        ("2, 32, 64, 3, 5, 1, dilation=2", True),  # lines with gaps
-        ("3, 32, 64, 3, 2, 1", True),  # lines of odd length
-        ("3, 32, 64, 3, 2, 1, 1", False),
-        ("3, 64, 128, 4, 2, 1", False),  # many columns
-        ("3, 16, 32, 3, 2, 1, 1, dilation=2", False),  # one of eight phases has taps
-        ("3, 16, 32, 3, 1, 1", False),  # one phase
-    ],
-)
+PHASES = [
+    ("3, 16, 32, 3, 2, 1", True),  # 2.4 products for each that counts
+    ("3, 64, 64, 4, 2, 1", True),  # every phase has two taps along each dimension: no product with zero
+    ("2, 32, 64, 3, 5, 1, dilation=2", True),  # lines with gaps
+    ("3, 32, 64, 3, 2, 1", True),  # lines of odd length
+    ("3, 32, 64, 3, 2, 1, 1", False),
+    ("3, 64, 128, 4, 2, 1", False),  # many columns
+    ("3, 16, 32, 3, 2, 1, 1, dilation=2", False),  # one of eight phases has taps
+    ("3, 16, 32, 3, 1, 1", False),  # one phase
+]
+
+
+@pytest.mark.parametrize(("layer", "joined"), in_sample(PHASES, PHASES[::4]))
 def test_all_phases_are_one_product_where_few_are_zeros(layer: str, joined: bool) -> None:
     rank, channels, numbers = layer.split(", ", 2)
     init = f"n; self.conv = nn.ConvTranspose{rank}d({channels}, {numbers})"

@@ -19,7 +19,7 @@ from egg_graph.evaluator.gpuless.executor import CallsAtWork, InterpreterExecuto
 from egg_graph.evaluator.gpuless.job_runner import JobRunner
 from egg_graph.evaluator.gpuless.masked_lanes import may_be_zero, name_loads
 from egg_graph.evaluator.problem.case import Unevaluable
-from egg_graph.evaluator.problem.case_store import ALIGNED
+from egg_graph.evaluator.problem.case_store import ALIGNED, LONG
 from egg_graph.evaluator.problem.plan import ANOTHER_SHAPE, Call, interpreter_calls
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.wire.launches import Launch
@@ -195,9 +195,9 @@ class InterpretedCorrectness:
         if work is not None:
             work.drop()
         calls = interpreter_calls(self.problem, name, everything=self._judges_everything(name))
-        if name in self.problem.shapes or name in self.problem.aligned_shapes:
-            return self._start(calls, self.jobs.timeout)
-        return self._start(calls, self._long_limit, self._whole_steps())
+        if LONG in name:
+            return self._start(calls, self._long_limit, self._whole_steps())
+        return self._start(calls, self.jobs.timeout)
 
     def _start_ahead(self, name: str) -> None:
         """Start the calls at a shape before its turn; why they cannot be made is told when it comes."""
