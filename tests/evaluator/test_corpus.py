@@ -1,9 +1,9 @@
 """Every trick and bug is caught and every right kernel passes, as each file's header expects.
 
 The gate reads all files. Only `SAMPLE` climbs a ladder in an ordinary run: every folder has a file in it, and every
-kind of finding that needs no GPU one in it or among the faults. `make test-all` climbs with the rest, which takes long; so does `egg-graph trust
-corpus tests/corpus/tricks tests/corpus/bugs tests/corpus/right`, whose results docs/trust.md tells. tests/evaluator/
-test_faults.py judges the faults.
+kind of finding that needs no GPU one in it or among the faults (tests/evaluator/test_faults.py). `make test-all` climbs
+with the rest, which takes long; so does `egg-graph trust corpus tests/corpus/tricks tests/corpus/bugs
+tests/corpus/right`, whose results docs/trust.md tells.
 """
 
 import re

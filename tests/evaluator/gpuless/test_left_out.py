@@ -7,7 +7,7 @@ import pytest
 
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder
 from egg_graph.evaluator.gpuless.correctness import InterpretedCorrectness
-from egg_graph.evaluator.gpuless.executor import ProcessOutcome
+from egg_graph.evaluator.gpuless.process_outcome import ProcessOutcome
 from egg_graph.schema import Check
 
 NEGATED = Check(

@@ -3,8 +3,8 @@
 import pytest
 
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder
-from egg_graph.evaluator.gpuless.executor import ProcessOutcome
 from egg_graph.evaluator.gpuless.masked_lanes import CURE, judge_zeroed, name_loads
+from egg_graph.evaluator.gpuless.process_outcome import ProcessOutcome
 from egg_graph.schema import Finding, Hardware, KernelResources, KernelTask
 
 POISONED = Finding(kind="non_finite", message="9 of 9 elements are not finite")

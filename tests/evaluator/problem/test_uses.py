@@ -132,3 +132,27 @@ def test_no_shape_at_which_an_index_is_out_of_range_is_built_on_a_gpu(monkeypatc
     assert problem.uses(name).resized is None
     assert built and all(sizes.get("PAGES", 64) >= 48 for sizes in built)
     assert any(sizes["ROWS"] < problem.sizes(name)["ROWS"] for sizes in built)
+
+
+POINTS = """import torch
+import torch.nn as nn
+
+COUNT = 4096
+
+class Model(nn.Module):
+    def forward(self, points):
+        return (points[:, None] - points[None]).square().sum(-1)
+
+def get_inputs():
+    return [torch.randn(COUNT, 3)]
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_another_shape_keeps_a_number_as_small_as_that_of_coordinates() -> None:
+    problem = Problem(KernelTask(reference=POINTS, name="points", target=load_hardware("h200")), 1, torch.device("cpu"))
+    resized = problem.uses("shrunk").resized
+    assert resized is not None and resized.inputs[0].shape[1] == 3
+    assert resized.inputs[0].shape[0] < problem.cases("shrunk")[0].inputs[0].shape[0]

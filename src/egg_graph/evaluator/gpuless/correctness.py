@@ -15,9 +15,10 @@ from egg_graph.evaluator.evidence.builder import EvaluationBuilder
 from egg_graph.evaluator.evidence.findings import reason_of, rejecting
 from egg_graph.evaluator.evidence.shape_refusals import refusal_statement, shape_refusal
 from egg_graph.evaluator.evidence.statements import count, error_statement, left_out_statement, show
-from egg_graph.evaluator.gpuless.executor import CallsAtWork, InterpreterExecutor, ProcessOutcome
+from egg_graph.evaluator.gpuless.executor import CallsAtWork, InterpreterExecutor
 from egg_graph.evaluator.gpuless.job_runner import JobRunner
 from egg_graph.evaluator.gpuless.masked_lanes import may_be_zero, name_loads
+from egg_graph.evaluator.gpuless.process_outcome import ProcessOutcome
 from egg_graph.evaluator.problem.case import Unevaluable
 from egg_graph.evaluator.problem.case_store import ALIGNED, LONG
 from egg_graph.evaluator.problem.plan import ANOTHER_SHAPE, Call, interpreter_calls

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder
-from egg_graph.evaluator.gpuless.executor import ProcessOutcome
+from egg_graph.evaluator.gpuless.process_outcome import ProcessOutcome
 from egg_graph.schema import Finding, FindingKind, KernelResources, KernelTask
 
 UNDEFINED: frozenset[FindingKind] = frozenset({"unwritten_output", "non_finite", "out_of_bounds"})

@@ -32,7 +32,8 @@ def products(a: np.ndarray, b: np.ndarray, precision: str) -> np.ndarray:
     bfloat16 = precision.startswith("bf16")
     parts = 3 if precision == "bf16x6" else 2
     left, right = _split(a, parts, bfloat16=bfloat16), _split(b, parts, bfloat16=bfloat16)
-    return sum((_product(left[i], right[j]) for i in range(parts) for j in range(parts - i)), np.float64(0))
+    pairs = [(i, j) for i in range(parts) for j in range(parts - i)]
+    return np.sum([_product(left[i], right[j]) for i, j in pairs], axis=0)
 
 
 def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -26,6 +26,7 @@ from egg_graph.evaluator.problem.model_copy import copy_of
 from egg_graph.evaluator.problem.orders import is_ordered, move_within_order, sorted_like
 from egg_graph.evaluator.problem.reference import load_reference
 from egg_graph.evaluator.problem.shape_trials import MAX_ELEMENTS, ShapeTrials
+from egg_graph.evaluator.problem.shapes import SMALL
 from egg_graph.evaluator.problem.tie_search import tied_positions
 from egg_graph.schema import BadInput
 
@@ -196,7 +197,7 @@ def _resize(problem: CaseStore, name: str, first: Case, uses: Uses) -> Case | No
     own, here = forward_form(source, {}), forward_form(source, problem.overrides(name))
     kept = own if here == own else None
     overrides = {**shape_knobs(problem.task.reference), **problem.overrides(name)}
-    free = [knob for knob in overrides if _affects_inputs_only(problem, overrides, knob)]
+    free = _free_sizes(problem, overrides)
     for knobs in (free, *([knob] for knob in free)) if len(free) > 1 else (free,):
         for divisor in DIVISORS:
             smaller = {knob: max(2, overrides[knob] // divisor) for knob in knobs if overrides[knob] > 2}
@@ -207,6 +208,13 @@ def _resize(problem: CaseStore, name: str, first: Case, uses: Uses) -> Case | No
                 return case
     uses.left_out["another shape"] = "no other shape of the inputs runs with the same constructor arguments and steps"
     return None
+
+
+def _free_sizes(problem: CaseStore, overrides: dict[str, int]) -> list[str]:
+    """The knobs that the constructor does not see; small numbers (of axes, say) only if there are no others."""
+    free = [knob for knob in overrides if _affects_inputs_only(problem, overrides, knob)]
+    full = shape_knobs(problem.task.reference)
+    return [knob for knob in free if full[knob] > SMALL] or free
 
 
 def _affects_inputs_only(problem: CaseStore, overrides: dict[str, int], knob: str) -> bool:
