@@ -192,15 +192,17 @@ def _has_free_elements(x: torch.Tensor) -> bool:
 
 def _resize(problem: CaseStore, name: str, first: Case, uses: Uses) -> Case | None:
     """Build a case with smaller inputs for the same constructor arguments, and for the steps of the reference's own
-    shape where this one has them."""
+    shape where this one has them. What is odd at full shape stays odd, as the width of a blur's window."""
     source = problem.task.reference
     own, here = forward_form(source, {}), forward_form(source, problem.overrides(name))
     kept = own if here == own else None
-    overrides = {**shape_knobs(problem.task.reference), **problem.overrides(name)}
-    free = _free_sizes(problem, overrides)
+    overrides = problem.sizes(name)
+    full, free = shape_knobs(source), _free_sizes(problem, overrides)
     for knobs in (free, *([knob] for knob in free)) if len(free) > 1 else (free,):
         for divisor in DIVISORS:
-            smaller = {knob: max(2, overrides[knob] // divisor) for knob in knobs if overrides[knob] > 2}
+            smaller = {
+                knob: max(2, overrides[knob] // divisor) | full[knob] % 2 for knob in knobs if overrides[knob] > 2
+            }
             if not smaller or (kept is not None and forward_form(source, {**overrides, **smaller}, kept) is None):
                 continue
             case = _try_build(problem, f"{name}/resized", {**overrides, **smaller})
