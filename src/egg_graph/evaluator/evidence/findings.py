@@ -109,7 +109,10 @@ FINDINGS: dict[FindingKind, FindingRow] = {
     ),
     "wrong_device": FindingRow("incorrect", "The output is on another device.", "Return a tensor on the GPU.", "both"),
     "wrong_strides": FindingRow(
-        "incorrect", "The output overlaps itself or has gaps.", "Return a dense tensor in the same order.", "both"
+        "incorrect",
+        "The output overlaps itself, or has another order where the reference only moves numbers.",
+        "Return a dense tensor in the same order.",
+        "both",
     ),
     "aliased_output": FindingRow(
         "incorrect",

@@ -242,6 +242,8 @@ def _build(
     inputs = cast_as_policy_says(inputs, precision)
     runner = ReferenceRunner(model, inputs, seed + 3, device)
     first = runner.at(precision)
+    if not any(leaf.numel() for leaf in first.leaves):
+        raise Unevaluable("the reference's answer has no element")
     require_one_answer(runner, precision, first.leaves)
     exact = runner.exactly(first.leaves)
     chosen = zip(first.selections, exact.selections, strict=True)

@@ -8,6 +8,7 @@ from egg_graph.evaluator.problem.case import Case, Unevaluable
 from egg_graph.evaluator.problem.case_builder import build_like, draw_inputs, require_exact
 from egg_graph.evaluator.problem.domain import makes_non_finite
 from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf
+from egg_graph.evaluator.problem.exponents import loses_fractions
 from egg_graph.evaluator.problem.families import FAMILIES, InputFamily, apply
 from egg_graph.evaluator.problem.operators import (
     EXACT,
@@ -49,6 +50,8 @@ def build_family_case(case: Case, reference: Reference, precision: Precision, *,
     moved = apply(family, inputs, seed, ties_of_drawn(case, reference, inputs))
     other = build_like(case, reference, precision, seed=seed, inputs=moved, model=model, family=family)
     _refuse_unjudgeable(other, case, row)
+    if not row.makes_infinities and loses_fractions(other, precision) and not loses_fractions(case, precision):
+        raise Unevaluable("an exponential takes numbers of which fp32 keeps no fraction there: rounding decides")
     if row.exact and precision in FP32 and other.operators <= EXACT | VIEWS:
         other.leaves = _exact_leaves(other, precision)
     other.beyond_finite = row.makes_infinities and not makes_non_finite(case, precision)

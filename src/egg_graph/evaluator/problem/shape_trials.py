@@ -70,7 +70,8 @@ class TrialAnswer:
     moves: bool
     """Whether other inputs get another answer."""
     error: float
-    """Largest relative error of fp32 against fp64 of any floating tensor of the answer; 0 if fp64 does not run."""
+    """Largest relative error of fp32 against fp64 of any floating tensor of the answer; 0 if fp64 does not run, and
+    infinite if a tensor holds NaN."""
 
 
 @dataclass
@@ -209,6 +210,8 @@ def _try_answers(reference: Reference) -> TrialAnswer:
         moves = moves or float((x - _finite(b)).norm()) > max(STILL * norm, NOISE * rounding, 0.0)
         if norm > 0.0 and (a.is_floating_point() or a.is_complex()):
             error = max(error, rounding / norm)
+        if bool(a.isnan().any()):
+            error = math.inf
     return TrialAnswer(moves, error)
 
 

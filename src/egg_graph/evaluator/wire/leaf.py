@@ -27,8 +27,7 @@ def describe_leaf(leaf: Any, owners: Iterable[Owner]) -> dict[str, Any]:
 
     Returns:
         `{"strange": type}` if it is no plain strided tensor. Else dtype, shape, stride, device, `overlapping` (two
-        elements at one address), `gaps` (memory between the elements) and `aliases`, the names of owners
-        whose memory it lies in.
+        elements at one address) and `aliases`, the names of owners whose memory it lies in.
     """
     if type(leaf) not in PLAIN:
         return {"strange": type(leaf).__name__}
@@ -42,7 +41,6 @@ def describe_leaf(leaf: Any, owners: Iterable[Owner]) -> dict[str, Any]:
         "stride": list(leaf.stride()),
         "device": str(leaf.device),
         "overlapping": overlapping(leaf),
-        "gaps": leaf.numel() > 0 and not torch.ops.aten.is_non_overlapping_and_dense(leaf),
         "aliases": [name for name, owner in owners if shares_memory(leaf, owner)],
     }
 

@@ -1,0 +1,47 @@
+"""Whether a forward raises e to numbers so large that fp32 keeps no fraction of them.
+
+Products of two large inputs, as attention's scores, reach 1e11. Neighbouring fp32 numbers are thousands apart there:
+rounding decides what a softmax makes of them, and a kernel that keeps a logarithm of their sum loses the sum.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from egg_graph.evaluator.problem.case import Case
+from egg_graph.evaluator.problem.reference_runner import ReferenceRunner
+from egg_graph.schema import Precision
+
+EXPONENTIALS = frozenset({"exp", "exp2", "_softmax", "_safe_softmax", "_log_softmax", "logsumexp"})
+"""Operators that raise e, or two, to what they are given."""
+NO_FRACTION = 2.0**24
+"""From here on fp32 holds whole numbers only."""
+
+
+class LargestExponent(TorchDispatchMode):
+    """While active, looks for the largest finite number, of either sign, that an exponential is given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.largest = 0.0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func.overloadpacket.__name__ in EXPONENTIALS and args[0].numel():
+            size = float(args[0].abs().nan_to_num(0.0, 0.0, 0.0).max())
+            self.largest = max(self.largest, size)
+        return func(*args, **(kwargs or {}))
+
+
+def loses_fractions(case: Case, precision: Precision) -> bool:
+    """Whether an exponential of the forward takes a number of `NO_FRACTION` or more on a case's inputs.
+
+    Raises:
+        BadInput: if forward fails.
+    """
+    exponents = LargestExponent()
+    with sdpa_kernel(SDPBackend.MATH):
+        ReferenceRunner(case.model, case.inputs, case.forward_seed, case.device).at(precision, recorder=exponents)
+    return exponents.largest >= NO_FRACTION
