@@ -8,7 +8,7 @@ import pytest
 T = TypeVar("T", bound=Hashable)
 
 thorough = pytest.mark.thorough
-"""Marks a test that only `make test-all` runs: others in the sample show the behaviour in kind."""
+"""Marks a test that only `make test-all` runs: it takes long, and others show the like or it seldom breaks."""
 
 
 def first_of_each(values: Iterable[T], *traits: Callable[[T], Hashable]) -> set[T]:

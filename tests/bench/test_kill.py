@@ -9,6 +9,7 @@ from collections import Counter
 import pytest
 
 from tests.paths import IMPORTABLE
+from tests.sample import thorough
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +24,7 @@ def benches(tmp_path_factory):
     return {bench["where"]: bench for bench in map(json.loads, done.stdout.splitlines())}
 
 
+@thorough
 def test_killed_anywhere_and_started_again(benches):
     whole = benches["undisturbed"]
     assert [row["status"] for row in whole["rows"]] == ["faster", "reference_kept"]

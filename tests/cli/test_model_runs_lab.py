@@ -20,6 +20,7 @@ from tests.lab.model_runs_ahead import judge_ahead, pack, take_answers
 from tests.lab.model_runs_page import model_runs_page
 from tests.lab.model_runs_table import read_model_runs
 from tests.lab.model_seeds import read_seeds
+from tests.sample import thorough
 
 NO = {"worth_optimizing": False, "bottleneck": "none", "root_cause": "at the roof", "category": "none", "plan": ""}
 KNOBS = {"target": "h200", "expert_seed": False, "stages": ["algorithmic_structure", "tensor_tiling"]}
@@ -82,6 +83,7 @@ def advance(runs: ModelRuns):
     return asyncio.run(runs.advance())
 
 
+@thorough
 def test_runs_advance_together_with_a_trip_for_each_kernel_and_end_with_a_table(tmp_path, problems):
     first = {"relu": source("timed", 3), "again": source("bad", 1)}
     runs, trips = begin_model_runs(tmp_path / "runs", problems, KNOBS, expert=False), 0

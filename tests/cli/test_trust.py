@@ -70,6 +70,7 @@ def test_a_missed_bug_is_exit_status_1(small, lent):
     assert "missed" in result.output
 
 
+@thorough
 def test_a_short_soak_leaves_nothing(small, tmp_path):
     out = tmp_path / "soak.json"
     corpora = [small(name) for name in ("right/softmax_one_block.py", "faults/segfault.py", "faults/raises.py")]

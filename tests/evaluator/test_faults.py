@@ -215,6 +215,7 @@ def test_every_fault_is_judged() -> None:
     assert here == {*WORDS, *WORDS_OF_THE_GATE, *ELSEWHERE}
 
 
+@thorough
 def test_library_calls_are_allowed_unless_the_task_says_otherwise(judge) -> None:
     allowed = judge("faults/library_call.py", reference=SMALL["linear_gelu"])
     assert allowed.status == "correct", allowed.reason

@@ -15,6 +15,7 @@ import pytest
 from egg_graph.evaluator import Evaluator, LocalEvaluator, Progress, environment, gpu_present, hear_progress
 from egg_graph.schema import BadInput, Candidate, Hardware, InfrastructureError, KernelTask, Memory, Spending
 from tests.paths import read_source
+from tests.sample import in_sample, thorough
 
 pytestmark = pytest.mark.slow
 
@@ -135,7 +136,7 @@ def test_screening_ranks_and_one_broken_configuration_spoils_nothing(evaluator: 
     assert trials[0].spent == trials[4].spent and trials[0].spent.seconds["compile"] > 0
 
 
-@pytest.mark.parametrize("name", ["infinite_loop.py", "infinite_kernel.py"])
+@pytest.mark.parametrize("name", in_sample(["infinite_loop.py", "infinite_kernel.py"], ["infinite_kernel.py"]))
 def test_a_candidate_that_never_ends_is_ended(own: LocalEvaluator, h200: Hardware, name: str) -> None:
     task = KernelTask(name="softmax", reference=SOFTMAX, target=h200)
     own.baseline(task)
@@ -221,6 +222,7 @@ def _processes_in(folder: str) -> list[str]:
     return found
 
 
+@thorough
 def test_threads_take_turns(evaluator: LocalEvaluator, h200: Hardware) -> None:
     task = KernelTask(name="softmax", reference=SOFTMAX, target=h200)
     wrong = RIGHT.replace("numerator / tl.sum", "2.0 * numerator / tl.sum")

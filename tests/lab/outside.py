@@ -47,6 +47,8 @@ class Source(Value):
     """Whether nobody looked at this source before the evaluator's last change."""
     fault: str = ""
     """What is wrong with it; empty if it is honest and right."""
+    limits: str = ""
+    """What it asks of its inputs and does not check, where its problem keeps to that."""
 
 
 class OutsideRow(Value):

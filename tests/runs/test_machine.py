@@ -20,6 +20,7 @@ from egg_graph.schema.errors import RunHeld
 from tests.graph.scripted import REFERENCE, ScriptedEvaluator, StatelessTeam
 from tests.paths import IMPORTABLE
 from tests.runs.harness import SCRIPT
+from tests.sample import thorough
 
 pytestmark = pytest.mark.slow
 
@@ -208,6 +209,7 @@ def test_a_damaged_database_is_told_and_left_alone(folder, log, whole, damage, m
     assert_finished_once(finish(folder, log), log, whole)
 
 
+@thorough
 def test_a_killed_runs_database_that_was_emptied_keeps_its_log(tmp_path, folder, log, whole):
     with at_work(folder, log, tmp_path / "gate") as process:
         process.kill()

@@ -10,6 +10,7 @@ from egg_graph.bench.trust.probe import Probe, ProbeResults, probe_page, probe_s
 from egg_graph.evaluator import environment
 from egg_graph.evaluator.device.detect import visible_gpus
 from egg_graph.schema import BadInput
+from tests.sample import thorough
 
 pytestmark = pytest.mark.slow
 
@@ -27,6 +28,7 @@ ZERO = SOUND.replace("torch.softmax(x, dim=1)", "torch.relu(x - x)")
 BROKEN = SOUND.replace("torch.softmax(x, dim=1)", "no_such_name(x)")
 
 
+@thorough
 def test_each_problem_gets_its_verdict_and_the_page_names_what_was_reported(tmp_path: Path) -> None:
     folder = tmp_path / "level1"
     folder.mkdir()

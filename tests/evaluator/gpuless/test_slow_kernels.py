@@ -36,6 +36,7 @@ def test_a_kernel_of_which_all_programs_are_too_slow_at_every_shape_is_not_right
     assert found.status == "timeout", found.reason
 
 
+@thorough
 def test_kernels_that_build_on_programs_left_out_are_not_blamed(evaluator: LocalEvaluator, h200: Hardware) -> None:
     found = judged(evaluator, "counting_sort", h200)
     assert found.status == "correct", found.reason

@@ -112,6 +112,7 @@ def test_a_recurrence_stays_one_operator():
     assert graph.operators == ("aten.zeros.default", "aten.gru.input") and len(graph.knobs) > 1
 
 
+@thorough
 def test_a_number_of_layers_is_no_size():
     layers = "self.layers = nn.Sequential(*(nn.Linear(C, C) for _ in range(DEPTH)))"
     graph = capture_graph(task(module("return self.layers(x)", init=layers, sizes="N, C, DEPTH = 64, 128, 12")))
@@ -165,6 +166,7 @@ def test_the_laboratory_tells_outcome_and_seconds_of_every_file(tmp_path):
     assert "line 1: it imports nowhere_installed" in (tmp_path / "rows.md").read_text()
 
 
+@thorough
 def test_nothing_is_left_when_the_interpreter_ends(tmp_path):
     (tmp_path / "reference.py").write_text(module("return x + 4.0"))
     code = (
