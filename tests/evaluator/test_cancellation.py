@@ -19,6 +19,7 @@ from tests.evaluator.slow_candidate import REFERENCE, candidate, task
 from tests.graph.scripted import StatelessTeam
 from tests.lab.processes import Process, descendants, judges
 from tests.paths import read_source
+from tests.sample import thorough
 
 pytestmark = pytest.mark.slow
 
@@ -65,6 +66,7 @@ async def over_within_a_second() -> AsyncIterator[None]:
     assert time.monotonic() - started < SECOND
 
 
+@thorough
 def test_after_an_interrupted_call_a_run_gets_its_own_answers_and_cancelling_it_harms_no_other(
     evaluator: LocalEvaluator, h200: Hardware
 ) -> None:

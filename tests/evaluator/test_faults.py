@@ -190,7 +190,7 @@ def named(entry: Entry, evaluation: Evaluation, words: str) -> None:
     assert evaluation.merit == (2.0,)
 
 
-SAMPLE = ("mask_one_short", "write_race", "segfault", "tf32_truncation", "weights_renamed")
+SAMPLE = ["mask_one_short", "write_race", "segfault", "tf32_truncation", "weights_renamed"]
 
 
 @pytest.mark.parametrize("name", in_sample(WORDS, SAMPLE))
