@@ -32,7 +32,7 @@ demo: $(VENV)/.run  ## optimize examples/softmax.py with the embedded expert: no
 test: $(VENV)/.dev  ## run the tests: of large matrices of cases, a sample
 	$(PYTEST)
 
-test-all: $(VENV)/.dev  ## the same with every case of every matrix and the whole corpora: an hour on 2 cores
+test-all: $(VENV)/.dev  ## the same with every case of every matrix and the whole corpora, which takes long
 	$(PYTEST) -m ""
 
 lint: $(VENV)/.dev  ## ruff, mypy, import-linter

@@ -15,7 +15,7 @@ import pytest
 from egg_graph.schema import Hardware
 from tests.expert.playbooks.cases import CASES, candidates
 from tests.paths import CHILD_SECONDS, IMPORTABLE, UNCOLLECTED
-from tests.sample import first_of_each, in_sample, selected, thorough
+from tests.sample import first_of_each, in_sample, selected
 
 pytestmark = pytest.mark.slow
 
@@ -143,10 +143,7 @@ def test_phases_of_stride_two_are_written_without_gaps(compiled: Any, name: str,
 
 @pytest.mark.parametrize(
     ("name", "kind", "last"),
-    [
-        pytest.param("group_norm", "ieee/split", "row_rest_kernel", marks=thorough),
-        pytest.param("group_norm", "ieee/looped", "row_kernel", marks=thorough),
-    ],
+    in_sample([("group_norm", "ieee/split", "row_rest_kernel"), ("group_norm", "ieee/looped", "row_kernel")], ()),
 )
 def test_a_norm_loads_a_weight_for_each_channel_and_not_for_each_element(
     compiled: Any, name: str, kind: str, last: str

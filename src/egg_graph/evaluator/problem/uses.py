@@ -197,7 +197,8 @@ def _resize(problem: CaseStore, name: str, first: Case, uses: Uses) -> Case | No
     own, here = forward_form(source, {}), forward_form(source, problem.overrides(name))
     kept = own if here == own else None
     overrides = problem.sizes(name)
-    full, free = shape_knobs(source), _free_sizes(problem, overrides)
+    full = shape_knobs(source)
+    free = _free_sizes(problem, overrides, full)
     for knobs in (free, *([knob] for knob in free)) if len(free) > 1 else (free,):
         for divisor in DIVISORS:
             smaller = {
@@ -212,10 +213,9 @@ def _resize(problem: CaseStore, name: str, first: Case, uses: Uses) -> Case | No
     return None
 
 
-def _free_sizes(problem: CaseStore, overrides: dict[str, int]) -> list[str]:
+def _free_sizes(problem: CaseStore, overrides: dict[str, int], full: dict[str, int]) -> list[str]:
     """The knobs that the constructor does not see; small numbers (of axes, say) only if there are no others."""
     free = [knob for knob in overrides if _affects_inputs_only(problem, overrides, knob)]
-    full = shape_knobs(problem.task.reference)
     return [knob for knob in free if full[knob] > SMALL] or free
 
 
