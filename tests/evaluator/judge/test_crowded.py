@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from egg_graph.evaluator.device.access import RESERVABLE_PART
+from egg_graph.evaluator.device.access import MORE_ROOM_FOLLOWS, RESERVABLE_PART
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder
 from egg_graph.evaluator.judge.judge import Judge
 from egg_graph.evaluator.problem.memory_plan import GIB, MemoryPlan
@@ -100,6 +100,29 @@ def test_a_reference_that_found_no_memory_is_run_again_before_it_is_told_that_it
     told = judge.evaluate(task, candidate, None, False)
     assert told.status == "unevaluable" and told.reason.startswith("does not fit: judging at full shape takes about 6")
     assert len(runs) == (3 if crowded else 1)
+
+
+def test_an_answer_in_fp32_stands_in_only_where_nobody_else_may_hold_the_memory(
+    judge: Judge, task: KernelTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two judges side by side one took fp32's answer, and told later that the task does not fit the GPU."""
+    asked: list[bool] = []
+
+    def survey(self: Judge, problem: Problem) -> Any:
+        asked.append(MORE_ROOM_FOLLOWS.get()())
+        if asked[-1]:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return problem.untimed_baseline
+
+    monkeypatch.setattr(Judge, "_surveyed", survey)
+    reservations: Any = judge.access.reservations
+    reservations.others = True
+    assert not judge.baseline(task).unevaluable
+    assert asked == [True, True, False]
+    reservations.others = False
+    asked.clear()
+    assert not judge.baseline(task).unevaluable
+    assert asked == [False]
 
 
 def test_what_runs_short_in_ample_memory_is_judged_with_nobody_else_at_work(judge: Judge, task: KernelTask) -> None:

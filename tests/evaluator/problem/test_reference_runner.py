@@ -4,7 +4,9 @@ import pytest
 import torch
 from torch import nn
 
+from egg_graph.block_values import set_in_block
 from egg_graph.evaluator import load_reference
+from egg_graph.evaluator.device.access import MORE_ROOM_FOLLOWS
 from egg_graph.evaluator.problem.case import Unevaluable
 from egg_graph.evaluator.problem.reference_runner import ReferenceRunner
 from egg_graph.schema import BadInput
@@ -40,6 +42,16 @@ def test_memory_that_ran_out_for_every_better_answer_is_told_as_that(raising):
 
 def test_fp32_stands_in_where_memory_does_not_hold_fp64():
     assert runner(float64=FULL).exactly([torch.ones(4)]).against == "fp32"
+
+
+def test_fp32_does_not_stand_in_where_others_hold_the_memory():
+    with set_in_block(MORE_ROOM_FOLLOWS, lambda: True), pytest.raises(torch.OutOfMemoryError, match=r"24\.00 GiB"):
+        runner(float64=FULL).exactly([torch.ones(4)])
+
+
+def test_what_was_answered_in_fp32_is_answered_so_again_though_memory_holds_fp64_now():
+    assert runner().exactly([torch.ones(4)]).against == "fp64"
+    assert runner().exactly([torch.ones(4)], "fp32").against == "fp32"
 
 
 def test_a_reference_that_is_tied_to_its_dtype_cannot_be_judged():

@@ -31,6 +31,8 @@ get theirs back each time. What a stopped process has queued may be without end,
 DRAIN_SECONDS = 1.0
 """Seconds in which usual work that stopped processes have queued is done."""
 _GIVE_WAY: ContextVar[Callable[[Paused], None] | None] = ContextVar("egg_graph_give_way", default=None)
+MORE_ROOM_FOLLOWS: ContextVar[Callable[[], bool]] = ContextVar("egg_graph_more_room_follows", default=lambda: False)
+"""Whether what runs out of GPU memory now is done again in more of it: others may hold what it lacks."""
 
 
 def give_way(paused: Paused = nullcontext) -> None:

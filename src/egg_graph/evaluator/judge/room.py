@@ -14,7 +14,8 @@ from typing import TypeVar
 
 import torch
 
-from egg_graph.evaluator.device.access import GpuAccess
+from egg_graph.block_values import set_in_block
+from egg_graph.evaluator.device.access import MORE_ROOM_FOLLOWS, GpuAccess
 from egg_graph.evaluator.problem.memory_plan import MemoryPlan
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.problem.reference import one_line
@@ -66,7 +67,7 @@ class Room:
         for room in (reserved(wanted), reserved(max(wanted, AMPLE_PART * plan.capacity))):
             self.access.crowded = False
             try:
-                with room:
+                with room, set_in_block(MORE_ROOM_FOLLOWS, self._noticed_others if plan.usual_fits else lambda: False):
                     answer = work()
                 if not (short(answer) and self._crowded):
                     return answer
@@ -77,6 +78,12 @@ class Room:
         self.access.crowded = False
         with self._alone():
             return work()
+
+    def _noticed_others(self) -> bool:
+        """Whether others may hold memory, which is remembered: they may have let go of it when the work ends."""
+        assert self.access is not None
+        self.access.crowded |= self._crowded
+        return self.access.crowded
 
     @property
     def _crowded(self) -> bool:

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from egg_graph.evaluator.device.access import give_way
+from egg_graph.evaluator.device.access import MORE_ROOM_FOLLOWS, give_way
 from egg_graph.evaluator.problem.case import Unevaluable
 from egg_graph.evaluator.problem.error_sums import pieces
 from egg_graph.evaluator.problem.leaf_comparison import Emulation
@@ -99,11 +99,14 @@ class ReferenceRunner:
             raise BadInput("reference: forward must return a tensor, or a tuple, list or dict of tensors")
         return answer
 
-    def exactly(self, like: list[torch.Tensor]) -> ExactAnswer:
+    def exactly(self, like: list[torch.Tensor], against: str = "") -> ExactAnswer:
         """Run in fp64, or in fp32 if the reference cannot run in fp64.
+
+        Where others may hold the memory that fp64 lacks, fp32 does not stand in: it is tried again in more memory.
 
         Args:
             like: the answer at the declared precision; its integers tell which leaves stay integers.
+            against: the one of the two to run in; either if empty.
 
         Raises:
             Unevaluable: if the reference runs in neither.
@@ -111,11 +114,15 @@ class ReferenceRunner:
         """
         no_memory = ""
         for dtype, name in ((torch.float64, "fp64"), (torch.float32, "fp32")):
+            if against not in ("", name):
+                continue
             recorder = OperatorNames()
             try:
                 answer = self._run_in(dtype, self.inputs, recorder)
             except torch.OutOfMemoryError as error:
                 no_memory = str(error)  # not the error itself, whose traceback holds tensors
+                if MORE_ROOM_FOLLOWS.get()():
+                    break
                 continue
             except (RuntimeError, BadInput):
                 continue  # a dtype is written into the reference: try the next one
