@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from egg_graph.bench.dispatch import Dispatcher, Listener
-from egg_graph.bench.run import _gpus
+from egg_graph.bench.run import _gpus, mixed
 from egg_graph.bench.values import Row
 from egg_graph.bench.worker import Job
 from egg_graph.bench.worker import Settings as WorkerSettings
@@ -107,3 +107,16 @@ def test_all_gpus_of_the_host_are_used_but_without_one_none(monkeypatch):
     monkeypatch.setattr("egg_graph.evaluator.device.detect.visible_gpus", lambda: ("GPU-a", "GPU-b"))
     assert _gpus(Context()) == ("GPU-a", "GPU-b")
     assert _gpus(Context(device="none")) == ()
+
+
+def test_several_places_get_problems_of_a_kind_apart_and_begun_ones_first():
+    jobs = [Job(name=f"{kind}/{i}", path="", without=w) for kind in "ab" for i in range(20) for w in ("", "tuner")]
+    jobs[-1] = jobs[-1].model_copy(update={"run": "begun"})
+    assert mixed(jobs, 1) == jobs
+    dealt = mixed(jobs, 8)
+    assert sorted(map(str, dealt)) == sorted(map(str, jobs))
+    assert dealt == mixed(jobs[::2] + jobs[1::2], 8), "the same order each time"
+    assert dealt[0].run == "begun"
+    rest = [job.name for job in dealt if job.name != dealt[0].name]
+    assert rest[::2] == rest[1::2], "ablations of a problem stay together"
+    assert 4 <= sum(job.name.startswith("a/") for job in dealt[1:17]) <= 12

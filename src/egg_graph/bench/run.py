@@ -1,5 +1,6 @@
 """Run a bench: every problem on every place there is, a journal first, results and page from it."""
 
+import hashlib
 import json
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -125,12 +126,23 @@ def run_bench(
     )
     runs_dir.mkdir(parents=True, exist_ok=True)
     with Journal(out.with_name(out.name + ".jsonl"), fresh, anew=anew, retry=retry) as journal:
-        left = [_resumed(job, journal) for key, job in jobs.items() if key not in journal.rows]
+        left = mixed([_resumed(job, journal) for key, job in jobs.items() if key not in journal.rows], len(places))
         resumed = frozenset(key_of(job) for job in left if job.run)
         bench = _Bench(out, runs_dir, journal, list(jobs), resumed, display)
         display.started(len(jobs), len(jobs) - len(left))
         launch = launch or launcher(out.with_name(out.name + ".log"), len(places))
         return bench.do(left, places, settings, launch, seconds)
+
+
+def mixed(jobs: Sequence[Job], places: int) -> list[Job]:
+    """The jobs in the order in which they are dealt: begun ones first, then, to several places, neighbours apart.
+
+    A suite has problems of a kind side by side, and those of KernelBench's level 1 that take half of a GPU's memory
+    would wait for each other. The order is the same each time; jobs of one problem stay together.
+    """
+    if places == 1:
+        return list(jobs)
+    return sorted(jobs, key=lambda job: (not job.run, hashlib.sha256(job.name.encode()).digest()))
 
 
 def _without_memory(knobs: dict[str, Any]) -> dict[str, Any]:
