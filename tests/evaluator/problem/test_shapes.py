@@ -420,3 +420,37 @@ def test_init_arguments_in_all_their_forms() -> None:
     assert arguments("{'b': 3}") == ([], {"b": 3})
     assert arguments("[[1], {'b': 3}]") == ([1], {"b": 3})
     assert arguments("[[1], {'other': 3}]") == ([[1], {"other": 3}], {})
+
+
+PARTLY_TURNED = """
+import torch
+
+HEADS, TOKENS, HEAD_DIM, ROTARY_DIM = 16, 256, 96, 64
+
+
+class Model(torch.nn.Module):
+    def __init__(self, turned):
+        super().__init__()
+        self.turned = turned
+
+    def forward(self, x, angle):
+        half = self.turned // 2
+        a, b, rest = x[..., :half], x[..., half : self.turned], x[..., self.turned :]
+        return torch.cat((a - angle * b, b + angle * a, rest), dim=-1)
+
+
+def get_inputs():
+    return [torch.randn(2, HEADS, TOKENS, HEAD_DIM), torch.rand(TOKENS, 1)]
+
+
+def get_init_inputs():
+    return [ROTARY_DIM]
+"""
+
+
+def test_the_part_of_a_head_that_is_turned_stays_a_part_of_it() -> None:
+    """With 62 of 32 the second part is of width 1, which PyTorch repeats."""
+    full = shape_knobs(PARTLY_TURNED)
+    for shape in choose_shapes(PARTLY_TURNED):
+        sizes = {**full, **shape}
+        assert sizes["ROTARY_DIM"] <= sizes["HEAD_DIM"]

@@ -36,16 +36,25 @@ class Traffic:
     """Tells the bytes of the inputs that the reference surely reads from end to end."""
     library: float | None = None
     """Bytes that library operators read which compute; None if they were not counted."""
+    filled: int | None = None
+    """Bytes of the leaves' elements that are not zero; None if they were not counted."""
 
     @classmethod
     def told(
-        cls, answer: int, results: Any, kernels: Any = None, library: Any = None, *, read: Callable[[], int] = lambda: 0
+        cls,
+        answer: int,
+        results: Any,
+        kernels: Any = None,
+        library: Any = None,
+        *,
+        read: Callable[[], int] = lambda: 0,
+        filled: int | None = None,
     ) -> Traffic:
         """Read a candidate's report, which may have any form."""
         pairs = results.items() if isinstance(results, Mapping) else ()
         known = {str(name)[:LONGEST]: size for name, size in pairs if isinstance(size, int)}
         counts = [n if isinstance(n, int | float) and n >= 0 else None for n in (kernels, library)]
-        return cls(answer, known, counts[0], read, counts[1])
+        return cls(answer, known, counts[0], read, counts[1], filled)
 
     @property
     def library_finishes(self) -> bool:
@@ -80,12 +89,13 @@ def only_a_token(integrity: Integrity, reference_operators: Sequence[str], traff
     wanted, done = kinds_of_work(reference_operators), kinds_of_work(integrity.computing)
     if traffic is None or traffic.kernels is None or not integrity.computing or wanted - done:
         return []
-    if traffic.kernels * TOKEN >= traffic.answer:
+    answer = traffic.answer if traffic.filled is None else traffic.filled
+    if traffic.kernels * TOKEN >= answer:
         return []
     return [
         not_causal(
             f"the Triton kernels read and write {traffic.kernels} bytes where the answer alone has "
-            f"{traffic.answer}: {listed(integrity.computing)} of PyTorch does the work",
+            f"{answer}: {listed(integrity.computing)} of PyTorch does the work",
             "compute the answer in Triton; a number that is mixed into another's result is no work",
             integrity.kernels,
         )

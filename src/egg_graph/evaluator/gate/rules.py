@@ -105,6 +105,7 @@ ALLOWED_NAMES = {
     "packaging": frozenset({"version"}),
     "packaging.version": frozenset({"parse", "Version", "InvalidVersion"}),
     "random": frozenset({"randint", "randrange", "random"}),
+    "struct": frozenset({"calcsize", "pack", "unpack"}),
     "torch.distributed": frozenset(
         {
             *("is_available", "is_initialized", "get_rank", "get_world_size", "ProcessGroup", "ReduceOp", "tensor"),
@@ -166,7 +167,7 @@ SYSTEM_MODULES = frozenset(
 """Modules that the libraries import for themselves: `torch.os` gives access to the operating system as `os` does."""
 BUILTINS = frozenset(
     {
-        *("eval", "exec", "compile", "open", "input", "breakpoint", "globals", "locals", "vars"),
+        *("eval", "exec", "compile", "open", "input", "globals", "locals", "vars"),
         *("__import__", "__builtins__", "__loader__", "__spec__", "__file__", "__name__", "__package__"),
     }
 )

@@ -20,7 +20,7 @@ from egg_graph.evaluator.gpuless.job_runner import JobRunner
 from egg_graph.evaluator.gpuless.masked_lanes import may_be_zero, name_loads
 from egg_graph.evaluator.gpuless.process_outcome import ProcessOutcome
 from egg_graph.evaluator.problem.case import Unevaluable
-from egg_graph.evaluator.problem.case_store import ALIGNED, LONG
+from egg_graph.evaluator.problem.case_store import ALIGNED, LONG, SMALL
 from egg_graph.evaluator.problem.plan import ANOTHER_SHAPE, Call, interpreter_calls
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.wire.launches import Launch
@@ -127,6 +127,8 @@ class InterpretedCorrectness:
 
     def _judges_everything(self, name: str) -> bool:
         """Whether other inputs and other uses are judged at this shape: the cheapest that the candidate takes."""
+        if name.startswith(SMALL):
+            return not self.everything_at
         aligned_instead = name in self.problem.aligned_shapes if self.refused and not self.everything_at else False
         return aligned_instead or name == self.problem.family_shape
 
@@ -235,7 +237,16 @@ class InterpretedCorrectness:
         return sampled
 
     def _one_is_whole(self) -> bool:
-        """Whether all programs were judged at one reduced shape; False rejects a candidate that is too slow at each."""
+        """Whether all programs were judged at one shape, a small one if need be.
+
+        False rejects a candidate that is wrong there, or too slow at each.
+        """
+        if len(self.sampled) < self.shapes_judged:
+            return True
+        if self.problem.small_shapes:  # with all that there was no time for at the larger ones
+            self.beside, self.everything_at = EvaluationBuilder(), ""
+        if not all(self.at(name) for name in self.problem.small_shapes):
+            return False
         if len(self.sampled) < self.shapes_judged:
             return True
         name, late = next(iter(self.sampled.items()))

@@ -295,6 +295,7 @@ class ProcessReader:
             report.get("kernel_bytes"),
             report.get("library_read"),
             read=lambda: self.problem.bytes_read_wholly(case),
+            filled=case.filled_bytes,
         )
         made_by = [str(r["made_by"]) for r in given]
         found.sections["causality"].findings += judge_integrity(

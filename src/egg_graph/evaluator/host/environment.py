@@ -22,6 +22,7 @@ def clean_environment() -> dict[str, str]:
     environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([home, *_extra_paths()]))
     environment["PYTHONNOUSERSITE"] = "1"
     environment["PYTHONDONTWRITEBYTECODE"] = "1"
+    environment["PYTHONBREAKPOINT"] = "0"  # a candidate's breakpoint() does nothing
     environment["OMP_NUM_THREADS"] = environment["MKL_NUM_THREADS"] = environment["OPENBLAS_NUM_THREADS"] = "1"
     return environment
 

@@ -29,7 +29,7 @@ from egg_graph.evaluator.interpreter.integer_intrinsics import unsigned_high_pro
 from egg_graph.evaluator.interpreter.number_formats import is_float8
 from egg_graph.evaluator.interpreter.poison import is_poisoned
 from egg_graph.evaluator.interpreter.run_state import current_run, is_fake
-from egg_graph.evaluator.wire.faults import KernelFault
+from egg_graph.evaluator.wire.faults import KernelFault, Unfakeable
 
 Operation = Callable[..., np.ndarray]
 
@@ -189,8 +189,13 @@ def divide(self: Any, lhs: Any, rhs: Any) -> Any:
 
     By zero they give all bits set, as 32-bit integers do on NVIDIA GPUs. The PTX ISA leaves it open (`div`), and it is
     otherwise for 64 bits, while of two 8-bit quotients in one register a zero divisor spoils both.
+
+    Raises:
+        Unfakeable: in a fake run, if it divides by zero: loads gave the divisor.
     """
     by_zero = rhs.data == 0
+    if is_fake() and by_zero.any():
+        raise Unfakeable("it divides by a number that was read from memory")
     divisor = np.where(by_zero, rhs.data.dtype.type(1), rhs.data) if by_zero.any() else rhs.data
     quotient = (lhs.data - np.fmod(lhs.data, divisor)) // divisor
     if by_zero.any():

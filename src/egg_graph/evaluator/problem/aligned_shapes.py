@@ -8,6 +8,7 @@ other sizes it equals (a reference may bear what the kernel refuses, where two l
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import combinations
 
 from egg_graph.evaluator.problem.long_shapes import is_affordable
 from egg_graph.evaluator.problem.reference import load_reference
@@ -22,9 +23,9 @@ OTHERS, MOST_IN_FULL = ((16, 2), (8, 1), (2, 2), (2, 1), (1 << 30, 2), (1 << 30,
 """How large the others, and leading ones, are where one size is kept whole, and the most shapes of that kind."""
 LARGEST_WHOLE = 2048
 """Sizes up to this are kept whole."""
-ALL_WHOLE, BESIDE, MOST_ALL_WHOLE = (1024, 2048), (16, 64), 4
-"""Where all sizes that are equal at full shape are kept large: how large at least, how large the others are then, and
-the most shapes of that kind. They may be as large as long ones, for kernels that refuse whatever is smaller."""
+ALL_WHOLE, BESIDE, MOST_ALL_WHOLE = (1024, 2048), (16, 64), (4, 2)
+"""Where all sizes of one value, or of two, are kept large: how large at least, how large the others are then, and the
+most shapes of each kind. They may be as large as long ones, for kernels that refuse whatever is smaller."""
 BLOCKS, MOST_BLOCKS = ((16, 2), (16, 4), (32, 2), (64, 2)), 3
 """How large the others, and leading ones, are where one size is kept whole and the others make whole blocks of rows, as
 the square of an image's side does, and the most shapes of that kind. They may be as large as long ones."""
@@ -49,8 +50,10 @@ def choose_aligned_shapes(source: str) -> list[dict[str, int]]:
     blocks = (_one_in_full(search, name, *others) for name in search.wide for others in BLOCKS)
     changed = (shape for shape in blocks if _changes_input(search, shape))
     chosen += _usable(search, changed, MOST_BLOCKS, known=chosen, fits=is_affordable)
-    large = (shape for shape in _equals_large(search) if _changes_input(search, shape))
-    return chosen + _usable(search, large, MOST_ALL_WHOLE, known=chosen, fits=is_affordable)
+    for values, most in enumerate(MOST_ALL_WHOLE, start=1):
+        large = (shape for shape in _equals_large(search, values) if _changes_input(search, shape))
+        chosen += _usable(search, large, most, known=chosen, fits=is_affordable)
+    return chosen
 
 
 def _is_small(search: ShapeSearch, overrides: dict[str, int]) -> bool:
@@ -142,13 +145,13 @@ def _one_in_full(search: ShapeSearch, whole: str, others: int, leading: int) -> 
     return {name: value for name, value in overrides.items() if value != search.full[name]}
 
 
-def _equals_large(search: ShapeSearch) -> Iterator[dict[str, int]]:
-    """Overrides that keep large all sizes of one value, such as the lengths of queries and keys, and make the others
-    small: a kernel may want whole blocks of many rows of each."""
-    for value in sorted({search.full[name] for name in search.wide}, reverse=True):
+def _equals_large(search: ShapeSearch, values: int) -> Iterator[dict[str, int]]:
+    """Overrides that keep large all sizes of one value or of two, such as the lengths of queries and keys, and make the
+    others small: a kernel may want whole blocks of many rows of each."""
+    for kept in combinations(sorted({search.full[name] for name in search.wide}, reverse=True), values):
         for large in ALL_WHOLE:
             for beside in BESIDE:
-                sizes = {name: large if search.full[name] == value else beside for name in search.wide}
+                sizes = {name: large if search.full[name] in kept else beside for name in search.wide}
                 overrides = {name: _like(search.full[name], size) for name, size in sizes.items()}
                 overrides |= {name: _like(search.full[name], 1) for name in search.leading if name not in sizes}
                 yield {name: size for name, size in overrides.items() if size != search.full[name]}

@@ -166,6 +166,11 @@ class Case:
         return sum(leaf.expected.numel() * leaf.dtype.itemsize for leaf in self.leaves)
 
     @property
+    def filled_bytes(self) -> int:
+        """Bytes of the elements of these leaves that are not zero: others need no more than an allocation of zeros."""
+        return sum(int(leaf.expected.count_nonzero()) * leaf.dtype.itemsize for leaf in self.leaves)
+
+    @property
     def nbytes(self) -> int:
         """Bytes of inputs and expected answers, which a transient case takes while it is held."""
         held = [*tree_leaves(self.inputs), *(leaf.expected for leaf in self.leaves)]

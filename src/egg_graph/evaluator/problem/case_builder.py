@@ -301,7 +301,7 @@ def _calibrate(
     family: str,
 ) -> list[ExpectedLeaf]:
     """Set the budgets of all leaves. On input families, answers to nearby inputs widen them; on the inputs as given,
-    other roundings do where the answer is what a selection left.
+    numbers of the module in fp32 do, and other roundings where the answer is what a selection left.
 
     One further answer is held at a time: each has the size of the reference's own.
     """
@@ -320,6 +320,8 @@ def _calibrate(
     few = sum(leaf.numel() for leaf in exact.leaves) <= MOST_SELECTED
     if family == AS_GIVEN and rounded and emulated and exact.operators & SELECTS and few:
         others += [_errors(drawn, exact.leaves) for drawn in runner.rounded_otherwise(exact.leaves, SELECTED_DRAWS)]
+    if family == AS_GIVEN and precision in FP32 and exact.against == "fp64":
+        others += [_errors(leaves, exact.leaves) for leaves in runner.with_numbers_in_fp32(exact.leaves)]
     if family != AS_GIVEN and exact.against == "fp64":
         ulp, draws = (TF32_ULP, 4) if rounded else (FP32_ULP, 2)
         if any(leaf.numel() < FEW for leaf in exact.leaves):

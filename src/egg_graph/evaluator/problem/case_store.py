@@ -28,6 +28,7 @@ from egg_graph.evaluator.problem.randint_ends import RandintEnds
 from egg_graph.evaluator.problem.reference import Reference, load_reference, one_line
 from egg_graph.evaluator.problem.shape_trials import MAX_ELEMENTS
 from egg_graph.evaluator.problem.shapes import choose_shapes
+from egg_graph.evaluator.problem.small_shapes import choose_small_shapes
 from egg_graph.evaluator.wire import exchange
 from egg_graph.schema import BadInput, Baseline, KernelTask
 
@@ -41,6 +42,8 @@ ALIGNED = "aligned_"
 """Prefix of the names of aligned shapes."""
 HALVED = "aligned_half_"
 """Prefix of the names of aligned shapes that are half as large as the full one."""
+SMALL = "small_"
+"""Prefix of the names of small shapes."""
 KEPT_BYTES = 1 << 30
 """Keep the tensors of a case at full shape up to this size [bytes]; larger ones are made anew for each use."""
 KEPT_PART = 0.02
@@ -120,6 +123,11 @@ class CaseStore:
         return {f"{ALIGNED}{i}": shape for i, shape in enumerate(choose_aligned_shapes(self.task.reference))}
 
     @cached_property
+    def small_shapes(self) -> dict[str, dict[str, int]]:
+        """Overrides of shapes for kernels that are too slow at the others, by name (see `small_shapes`)."""
+        return {f"{SMALL}{i}": shape for i, shape in enumerate(choose_small_shapes(self.task.reference))}
+
+    @cached_property
     def halved_shapes(self) -> dict[str, dict[str, int]]:
         """Overrides of shapes for kernels that refuse the aligned ones as well, by name, for a GPU."""
         return {f"{HALVED}{i}": shape for i, shape in enumerate(choose_halved_shapes(self.task.reference))}
@@ -131,7 +139,9 @@ class CaseStore:
         return [grown for grown in self.grown_shapes if grown.startswith(f"{name}_")]
 
     def overrides(self, name: str) -> dict[str, int]:
-        """Overrides of a shape: a key of `shapes`, one of `long_names`, an aligned or grown one, or `full`."""
+        """Overrides of a shape: a key of `shapes`, one of `long_names`, an aligned, grown or small one, or `full`."""
+        if name.startswith(SMALL):
+            return self.small_shapes[name]
         if name.startswith(HALVED):
             return self.halved_shapes[name]
         if name.startswith(ALIGNED):

@@ -1,4 +1,4 @@
-"""Whether a forward raises e to numbers so large that fp32 keeps no fraction of them.
+"""How large the numbers are to which a forward raises e: fp32 keeps little of a fraction of large ones, or none.
 
 Products of two large inputs, as attention's scores, reach 1e11. Neighbouring fp32 numbers are thousands apart there:
 rounding decides what a softmax makes of them, and a kernel that keeps a logarithm of their sum loses the sum.
@@ -35,15 +35,15 @@ class LargestExponent(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def loses_fractions(case: Case, precision: Precision) -> bool:
-    """Whether an exponential of the forward takes a number of `NO_FRACTION` or more on a case's inputs.
+def largest_exponent(case: Case, precision: Precision) -> float:
+    """The largest number that an exponential of the forward takes on a case's inputs; 0 if it has none.
 
     Raises:
         BadInput: if forward fails.
     """
     if not case.operators & EXPONENTIALS:
-        return False
+        return 0.0
     exponents = LargestExponent()
     with sdpa_kernel(SDPBackend.MATH):
         ReferenceRunner(case.model, case.inputs, case.forward_seed, case.device).at(precision, recorder=exponents)
-    return exponents.largest >= NO_FRACTION
+    return exponents.largest

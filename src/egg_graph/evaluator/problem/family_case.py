@@ -8,8 +8,10 @@ from egg_graph.evaluator.problem.case import Case, Unevaluable
 from egg_graph.evaluator.problem.case_builder import build_like, draw_inputs, require_exact
 from egg_graph.evaluator.problem.domain import makes_non_finite
 from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf
-from egg_graph.evaluator.problem.exponents import loses_fractions
+from egg_graph.evaluator.problem.exponents import NO_FRACTION, largest_exponent
 from egg_graph.evaluator.problem.families import FAMILIES, InputFamily, apply
+from egg_graph.evaluator.problem.family_budgets import widen
+from egg_graph.evaluator.problem.host_reads import reads_on_the_host
 from egg_graph.evaluator.problem.operators import (
     EXACT,
     INTEGER_ARITHMETIC,
@@ -44,14 +46,17 @@ def build_family_case(case: Case, reference: Reference, precision: Precision, *,
     row = FAMILIES[family]
     inputs = draw_inputs(reference, seed + 1, case.device)
     # A wrong index would end a GPU's context.
-    if row.moves_integers and not case.operators <= INTEGER_ARITHMETIC | VIEWS:
+    plain = case.operators <= INTEGER_ARITHMETIC | VIEWS
+    if row.moves_integers and (not plain or reads_on_the_host(case, precision)):
         raise Unevaluable("its integers are more than numbers: indices or labels, or it is not known what they are")
     model = round_to_six_bits(case.model) if row.exact and case.state else None
     moved = apply(family, inputs, seed, ties_of_drawn(case, reference, inputs))
     other = build_like(case, reference, precision, seed=seed, inputs=moved, model=model, family=family)
     _refuse_unjudgeable(other, case, row)
-    if not row.makes_infinities and loses_fractions(other, precision) and not loses_fractions(case, precision):
+    exponent = 0.0 if row.makes_infinities else largest_exponent(other, precision)
+    if exponent >= NO_FRACTION > largest_exponent(case, precision):
         raise Unevaluable("an exponential takes numbers of which fp32 keeps no fraction there: rounding decides")
+    other.leaves = widen(other, exponent)
     if row.exact and precision in FP32 and other.operators <= EXACT | VIEWS:
         other.leaves = _exact_leaves(other, precision)
     other.beyond_finite = row.makes_infinities and not makes_non_finite(case, precision)

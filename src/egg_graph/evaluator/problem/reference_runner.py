@@ -19,7 +19,7 @@ from egg_graph.evaluator.problem.model_copy import copy_of
 from egg_graph.evaluator.problem.operators import OperatorNames
 from egg_graph.evaluator.problem.precision import TF32Products, cast_inputs, pytorch_at
 from egg_graph.evaluator.problem.reference import one_line
-from egg_graph.evaluator.problem.roundings import RoundedOtherwise, keep_numbers_in_fp32, moved
+from egg_graph.evaluator.problem.roundings import RoundedOtherwise, keep_numbers_in_fp32, keeps_numbers, moved
 from egg_graph.evaluator.problem.seeding import seed_generators
 from egg_graph.evaluator.problem.selections import Selection, Selections
 from egg_graph.evaluator.problem.weights import copy_state
@@ -155,6 +155,19 @@ class ReferenceRunner:
             leaves = self._run_in(torch.float64, inputs, rounding, numbers_in_fp32=rounded).leaves
             yield _alike([_widen(leaf, e) for leaf, e in zip(leaves, expected, strict=True)], expected)
             del leaves
+
+    def with_numbers_in_fp32(self, expected: list[torch.Tensor]) -> Iterator[list[torch.Tensor]]:
+        """Run in fp64 with the module's numbers rounded to fp32, as a kernel gets them; nothing where that is no other.
+
+        Args:
+            expected: the fp64 answer, in place of a leaf whose infinities or NaN move.
+
+        Raises:
+            BadInput: if forward fails.
+        """
+        if keeps_numbers(self.model):
+            leaves = self._run_in(torch.float64, self.inputs, numbers_in_fp32=True).leaves
+            yield _alike([_widen(leaf, e) for leaf, e in zip(leaves, expected, strict=True)], expected)
 
     def rounded_otherwise(self, expected: list[torch.Tensor], draws: int) -> Iterator[list[torch.Tensor]]:
         """Run with operands of products rounded as finely as TF32 has it, and each time to other sides.

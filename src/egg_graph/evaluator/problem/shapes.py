@@ -31,6 +31,8 @@ HEADS = re.compile(r"(n|num|number_of)?_?(q|kv|query|key|key_value)?_?heads?")
 """Matches names of a number of heads."""
 HEAD_WIDTH = re.compile(r"(qk_|v_)?head_?(dim|size|width)|(dim|d|size)_?heads?|d_(k|qk|v)")
 """Matches names of the width of a head: most attention kernels use it as a block size, which must be a power of two."""
+PART_OF_HEAD = re.compile(r"rope|rotary|rot_|nope")
+"""Finds names of the part of a head's width that is turned, or is not."""
 Kind = Literal["shrunk", "awkward"]
 SMALL = 8
 """Integers up to this are left alone at first: they are axes, kernel sizes, strides or heads, not sizes."""
@@ -168,12 +170,12 @@ class ShapeSearch:
 
     def shrink_together(self, kind: Kind, levels: tuple[tuple[int, ...], ...]) -> dict[str, int] | None:
         """Overrides of the first level at which all knobs together run and are small; None if there is none."""
-        for level in levels[self.first_level :]:
-            for tied in (False, True):
-                overrides = self._assign(kind, level, tied)
-                if self._is_good(overrides):
-                    return overrides
-        return None
+        return next((x for level in levels[self.first_level :] if (x := self.at_level(kind, level)) is not None), None)
+
+    def at_level(self, kind: Kind, level: tuple[int, ...]) -> dict[str, int] | None:
+        """Overrides of one level, if all knobs together run at it and are small."""
+        tried = (self._assign(kind, level, tied) for tied in (False, True))
+        return next((overrides for overrides in tried if self._is_good(overrides)), None)
 
     def shrink_proportionally(self) -> dict[str, int] | None:
         """Overrides of the first level at which knobs divided by one factor run and are small; None if none does."""
@@ -266,7 +268,15 @@ class ShapeSearch:
             overrides[name] = value if value < full else full - 1 if kind == "awkward" and full % 2 == 0 else full
         for name in self.leading:
             overrides.setdefault(name, self._leading_value(kind, name))
+        self._keep_parts_of_heads(overrides)
         return {name: value for name, value in overrides.items() if value != self.full[name]}
+
+    def _keep_parts_of_heads(self, overrides: dict[str, int]) -> None:
+        """Let what is a part of a head's width stay one; a reference may bear a larger one, for sizes of 1 repeat."""
+        for width in (name for name in overrides if HEAD_WIDTH.fullmatch(name.lower())):
+            for part in (name for name in overrides if PART_OF_HEAD.search(name.lower())):
+                if self.full[part] <= self.full[width] and overrides[part] > overrides[width]:
+                    overrides[part] = overrides[width] // 2
 
     def _divide(self, level: tuple[int, ...]) -> dict[str, int]:
         """Divide all knobs by one factor, so that groups still hold several channels and still divide them."""
