@@ -18,6 +18,7 @@ from egg_graph.evaluator.problem.leaf_comparison import compare_leaf, is_right
 from egg_graph.evaluator.problem.precision import TF32Products, cast_as_policy_says, round_to_tf32, truncate_to_tf32
 from egg_graph.evaluator.wire.poison import poison_, poisoned
 from egg_graph.schema import Finding, Precision
+from tests.paths import read_source
 
 MATMUL = (
     "import torch\nimport torch.nn as nn\n\nclass Model(nn.Module):\n    def __init__(self):\n"
@@ -325,31 +326,12 @@ def test_causal_attention_counts_below_the_diagonal_alone(
     assert full.get_total_flops() == 6 * queries * keys * 2 * (8 + 8)
 
 
-DECAYED = """
-import torch
-
-
-class Model(torch.nn.Module):
-    def __init__(self, decay):
-        super().__init__()
-        self.decay = decay
-
-    def forward(self, average, x):
-        return self.decay * average + (1 - self.decay) * x * x
-
-
-def get_inputs():
-    return [torch.rand(64, 128) / 1000, torch.randn(64, 128)]
-
-
-def get_init_inputs():
-    return [0.999]
-"""
-
-
 def test_a_kernel_gets_the_numbers_of_a_module_in_fp32() -> None:
     """1 - 0.999 is off by 1.3e-5 there, for all elements alike."""
-    case = case_of(DECAYED, "ieee")
+    source = read_source("problems/decayed_average.py").replace(
+        "torch.rand(ROWS, COLUMNS)", "torch.rand(ROWS, COLUMNS) / 1000"
+    )
+    case = case_of(source, "ieee")
     average, x = (given.double() for given in case.inputs)
 
     def answer(decay: float) -> torch.Tensor:
