@@ -236,18 +236,23 @@ class InterpretedCorrectness:
         self.sampled[name] = late
         return sampled
 
+    @property
+    def _some_were_whole(self) -> bool:
+        """Whether all programs were judged at some shape."""
+        return len(self.sampled) < self.shapes_judged
+
     def _one_is_whole(self) -> bool:
         """Whether all programs were judged at one shape, a small one if need be.
 
         False rejects a candidate that is wrong there, or too slow at each.
         """
-        if len(self.sampled) < self.shapes_judged:
+        if self._some_were_whole:
             return True
         if self.problem.small_shapes:  # with all that there was no time for at the larger ones
             self.beside, self.everything_at = EvaluationBuilder(), ""
         if not all(self.at(name) for name in self.problem.small_shapes):
             return False
-        if len(self.sampled) < self.shapes_judged:
+        if self._some_were_whole:
             return True
         name, late = next(iter(self.sampled.items()))
         self.builder.fail("correctness", [late], shape=name)

@@ -63,11 +63,11 @@ class Room:
             return work()
         plan = problem.memory_plan
         reserved = self._reserved_in_parts if in_parts else self._reserved
-        wanted = nbytes(plan)
+        wanted, may_hold_fp64 = nbytes(plan), plan.usual_bytes <= plan.capacity
         for room in (reserved(wanted), reserved(max(wanted, AMPLE_PART * plan.capacity))):
             self.access.crowded = False
             try:
-                with room, set_in_block(MORE_ROOM_FOLLOWS, self._noticed_others if plan.usual_fits else lambda: False):
+                with room, set_in_block(MORE_ROOM_FOLLOWS, lambda: may_hold_fp64 and self._noticed_others()):
                     answer = work()
                 if not (short(answer) and self._crowded):
                     return answer

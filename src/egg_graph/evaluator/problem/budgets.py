@@ -24,8 +24,8 @@ FLOOR = {torch.float64: 1e-13, torch.float32: 4e-6, torch.float16: 1e-3, torch.b
 BIAS_FLOOR = {torch.float64: 1e-13, torch.float32: 2e-6, torch.float16: 1.2e-4, torch.bfloat16: 7.5e-4}
 """Smallest budget for an error that all elements share: approximations have one, rounding has none."""
 TRUNCATED_SUMS = 1e-5
-"""The same for fp32 answers to 16-bit operands: tensor cores of Hopper cut sums off in place of rounding them (2.4e-6
-of a product of 1,024 terms)."""
+"""Smallest budget for such an error of fp32 answers to 16-bit operands: Hopper's tensor cores truncate sums in place of
+rounding them (by 2.4e-6 in a product of 1,024 terms)."""
 CHAOTIC = 0.1
 """Refuse the problem if PyTorch's own relative error against fp64 exceeds this."""
 

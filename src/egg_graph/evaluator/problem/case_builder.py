@@ -22,6 +22,7 @@ from egg_graph.evaluator.problem.operators import MOVES, PRODUCTS, SELECTS, VIEW
 from egg_graph.evaluator.problem.precision import cast_as_policy_says, cast_model
 from egg_graph.evaluator.problem.reference import Reference
 from egg_graph.evaluator.problem.reference_runner import ExactAnswer, ReferenceRunner, require_one_answer
+from egg_graph.evaluator.problem.roundings import FP32_ULP
 from egg_graph.evaluator.problem.selections import Selection, calibrate_selection
 from egg_graph.evaluator.problem.weights import copy_state, randomize_buffers, randomize_constants
 from egg_graph.schema import FP32, TF32, Precision
@@ -35,9 +36,9 @@ FEW_DRAWS = 8
 SELECTED_DRAWS, MOST_SELECTED = 6, 1 << 20
 """Other roundings that are run to set the budget of an answer that a selection makes, and its most elements: the errors
 that are left are those of the numbers selected, which may be small by chance, all of them together."""
-FP32_ULP, TF32_ULP = 2.0**-23, 2.0**-10
-"""Relative changes of the inputs that show how much a problem amplifies rounding, as a softmax of large scores does.
-TF32's applies if products read operands that are rounded to TF32."""
+TF32_ULP = 2.0**-10
+"""Relative change of the inputs that shows how much a problem amplifies rounding, as a softmax of large scores does, if
+products read operands that are rounded to TF32. Else it is fp32's."""
 MOST_MOVED = 1 << 24
 """Elements of inputs and answers up to which every step of a nearby forward is rounded otherwise, too; not where inputs
 move by an ulp of TF32, beside which that is nothing."""

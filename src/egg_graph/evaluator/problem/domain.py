@@ -52,7 +52,7 @@ def makes_non_finite(case: Case, precision: Precision) -> bool:
     if holds_non_finite((case.inputs, case.state)):
         return True
     numbers = NonFiniteNumbers()
-    ReferenceRunner(case.model, case.inputs, case.forward_seed, case.device).at(precision, recorder=numbers)
+    ReferenceRunner.of(case).at(precision, recorder=numbers)
     return numbers.found
 
 
@@ -101,7 +101,7 @@ def touched_by_infinities(case: Case, precision: Precision) -> list[torch.Tensor
 
 
 def _answered(case: Case, inputs: list[Any], precision: Precision) -> list[torch.Tensor]:
-    return ReferenceRunner(case.model, inputs, case.forward_seed, case.device).at(precision).leaves
+    return ReferenceRunner.of(case, inputs).at(precision).leaves
 
 
 def _with_finite(x: torch.Tensor, number: float) -> torch.Tensor:

@@ -45,5 +45,5 @@ def largest_exponent(case: Case, precision: Precision) -> float:
         return 0.0
     exponents = LargestExponent()
     with sdpa_kernel(SDPBackend.MATH):
-        ReferenceRunner(case.model, case.inputs, case.forward_seed, case.device).at(precision, recorder=exponents)
+        ReferenceRunner.of(case).at(precision, recorder=exponents)
     return exponents.largest

@@ -16,15 +16,14 @@ from torch.utils._pytree import tree_leaves
 from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf
 from egg_graph.evaluator.problem.operators import PRODUCTS
+from egg_graph.evaluator.problem.roundings import FP32_ULP
 
 LOGARITHMS = frozenset({"_log_softmax", "logsumexp", "log", "log2"})
 """Operators that take the logarithm of a sum of exponentials, or may."""
-LAST_PLACE = 2.0**-23
-"""A unit in the last place of fp32, relative."""
 SMALLEST_NORMAL, SPACING = 2.0**-14, 2.0**-24
 """Of float16: the smallest number with all of its bits, and the distance between two smaller ones."""
 MOST_LOST = 0.1
-"""Largest relative error that is allowed for so."""
+"""Largest relative error that is allowed for these losses."""
 
 
 def widen(case: Case, exponent: float) -> list[ExpectedLeaf]:
@@ -34,7 +33,7 @@ def widen(case: Case, exponent: float) -> list[ExpectedLeaf]:
         case: on inputs of a family.
         exponent: the largest number that an exponential of the forward takes.
     """
-    lost = LAST_PLACE * exponent if case.operators & LOGARITHMS else 0.0
+    lost = FP32_ULP * exponent if case.operators & LOGARITHMS else 0.0
     part = _lost_by_products_in_fp16(case)
     return [_allowing(leaf, lost, part) for leaf in case.leaves]
 

@@ -12,7 +12,7 @@ from egg_graph.evaluator.problem.reference_runner import ReferenceRunner
 from egg_graph.schema import Precision
 
 READING = frozenset({torch.Tensor.tolist, torch.Tensor.item, torch.Tensor.numpy, torch.Tensor.__index__})
-"""Functions that give a tensor's numbers to Python. Operators that do so are seen as operators."""
+"""Functions that give a tensor's numbers to Python. Some run no operator by which that could be seen."""
 
 
 class HostReads(TorchFunctionMode):
@@ -34,5 +34,5 @@ def reads_on_the_host(case: Case, precision: Precision) -> bool:
         BadInput: if forward fails.
     """
     reads = HostReads()
-    ReferenceRunner(case.model, case.inputs, case.forward_seed, case.device).at(precision, recorder=reads)
+    ReferenceRunner.of(case).at(precision, recorder=reads)
     return reads.found

@@ -44,11 +44,6 @@ class MemoryPlan:
         return LEAST * self.compulsory_bytes <= self.capacity
 
     @property
-    def usual_fits(self) -> bool:
-        """Whether the GPU holds what judging usually takes."""
-        return USUAL * self.compulsory_bytes + DRIVER_BYTES <= self.capacity
-
-    @property
     def usual_bytes(self) -> float:
         """What to reserve for judge and candidate, the driver's own part for both processes included [bytes].
 

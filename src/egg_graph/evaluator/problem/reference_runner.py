@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import nn
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from egg_graph.evaluator.device.access import MORE_ROOM_FOLLOWS, give_way
-from egg_graph.evaluator.problem.case import Unevaluable
+from egg_graph.evaluator.problem.case import Case, Unevaluable
 from egg_graph.evaluator.problem.error_sums import pieces
 from egg_graph.evaluator.problem.leaf_comparison import Emulation
 from egg_graph.evaluator.problem.model_copy import copy_of
 from egg_graph.evaluator.problem.operators import OperatorNames
 from egg_graph.evaluator.problem.precision import TF32Products, cast_inputs, pytorch_at
 from egg_graph.evaluator.problem.reference import one_line
-from egg_graph.evaluator.problem.roundings import RoundedOtherwise, keep_numbers_in_fp32, keeps_numbers, moved
+from egg_graph.evaluator.problem.roundings import RoundedOtherwise, keep_numbers_in_fp32, moved, needs_more_than_fp32
 from egg_graph.evaluator.problem.seeding import seed_generators
 from egg_graph.evaluator.problem.selections import Selection, Selections
 from egg_graph.evaluator.problem.weights import copy_state
@@ -75,6 +75,11 @@ class ReferenceRunner:
     inputs: list[Any]
     seed: int
     device: torch.device
+
+    @classmethod
+    def of(cls, case: Case, inputs: list[Any] | None = None) -> Self:
+        """The runner of a case, on its own inputs or on others."""
+        return cls(case.model, case.inputs if inputs is None else inputs, case.forward_seed, case.device)
 
     def at(
         self,
@@ -152,12 +157,10 @@ class ReferenceRunner:
         for _ in range(draws):
             inputs = tree_map_only(torch.Tensor, lambda x: moved(x, ulp, generator), self.inputs)
             rounding = RoundedOtherwise(generator) if rounded else None
-            leaves = self._run_in(torch.float64, inputs, rounding, numbers_in_fp32=rounded).leaves
-            yield _alike([_widen(leaf, e) for leaf, e in zip(leaves, expected, strict=True)], expected)
-            del leaves
+            yield self._like_expected(inputs, expected, rounding, numbers_in_fp32=rounded)
 
     def with_numbers_in_fp32(self, expected: list[torch.Tensor]) -> Iterator[list[torch.Tensor]]:
-        """Run in fp64 with the module's numbers rounded to fp32, as a kernel gets them; nothing where that is no other.
+        """Run in fp64 with the module's numbers rounded to fp32, as a kernel gets them; nothing if fp32 holds all.
 
         Args:
             expected: the fp64 answer, in place of a leaf whose infinities or NaN move.
@@ -165,9 +168,20 @@ class ReferenceRunner:
         Raises:
             BadInput: if forward fails.
         """
-        if keeps_numbers(self.model):
-            leaves = self._run_in(torch.float64, self.inputs, numbers_in_fp32=True).leaves
-            yield _alike([_widen(leaf, e) for leaf, e in zip(leaves, expected, strict=True)], expected)
+        if needs_more_than_fp32(self.model):
+            yield self._like_expected(self.inputs, expected, numbers_in_fp32=True)
+
+    def _like_expected(
+        self,
+        inputs: list[Any],
+        expected: list[torch.Tensor],
+        recorder: AbstractContextManager[Any] | None = None,
+        *,
+        numbers_in_fp32: bool,
+    ) -> list[torch.Tensor]:
+        """Run in fp64; a leaf whose infinities or NaN are not those of `expected` is replaced by that."""
+        leaves = self._run_in(torch.float64, inputs, recorder, numbers_in_fp32=numbers_in_fp32).leaves
+        return _alike([_widen(leaf, e) for leaf, e in zip(leaves, expected, strict=True)], expected)
 
     def rounded_otherwise(self, expected: list[torch.Tensor], draws: int) -> Iterator[list[torch.Tensor]]:
         """Run with operands of products rounded as finely as TF32 has it, and each time to other sides.

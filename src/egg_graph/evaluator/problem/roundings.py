@@ -92,8 +92,11 @@ def keep_numbers_in_fp32(model: nn.Module) -> None:
                 vars(module)[name] = tree_map_only(float, _in_fp32, value)
 
 
-def keeps_numbers(model: nn.Module) -> bool:
-    """Whether a part of the reference's own keeps numbers that fp32 does not hold; PyTorch's modules keep an eps."""
+def needs_more_than_fp32(model: nn.Module) -> bool:
+    """Whether a module of the reference's own has a number that fp32 does not hold.
+
+    PyTorch's modules do not count: each norm has an eps.
+    """
     own = (vars(module) for module in model.modules() if not type(module).__module__.startswith("torch."))
     kept = (number for values in own for value in values.values() for number in tree_leaves(value))
     return any(isinstance(number, float) and math.isfinite(number) and _in_fp32(number) != number for number in kept)

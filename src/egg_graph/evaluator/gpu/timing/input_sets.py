@@ -108,8 +108,7 @@ class InputSets:
         return None
 
     def _has_answer_of_same_sizes(self, inputs: list[Any]) -> bool:
-        runner = ReferenceRunner(self.case.model, inputs, self.case.forward_seed, self.problem.device)
-        answer = runner.at(self.problem.task.precision)
+        answer = ReferenceRunner.of(self.case, inputs).at(self.problem.task.precision)
         return [x.shape for x in answer.leaves] == [leaf.expected.shape for leaf in self.case.leaves]
 
     def _seed(self) -> int:
