@@ -15,10 +15,11 @@ from tests.agents.answers import MODULE, fenced
 from tests.evaluator.remote import host
 from tests.graph.scripted import REFERENCE, tunable
 from tests.lab.commands import lab
-from tests.lab.model_runs import ModelRuns, PlannedRun, begin_model_runs
+from tests.lab.model_runs import ModelRuns, PlannedRun, begin_model_runs, leave_out
 from tests.lab.model_runs_ahead import judge_ahead, pack, take_answers
 from tests.lab.model_runs_page import model_runs_page
 from tests.lab.model_runs_table import read_model_runs
+from tests.lab.model_runs_without import parts_left_out
 from tests.lab.model_seeds import read_seeds
 from tests.sample import thorough
 
@@ -119,6 +120,32 @@ def test_runs_advance_together_with_a_trip_for_each_kernel_and_end_with_a_table(
     coder = results.rows[0].costs["coder"].input_tokens + results.rows[1].costs["coder"].input_tokens
     assert f"| coder | 3 | {coder:,} |" in page
     assert "| debugger | 1." in page.partition("What each part was worth")[2]
+
+
+def test_a_part_is_left_out_of_runs_that_share_the_answers_of_equal_prompts(tmp_path, problems):
+    first = {"relu": source("timed", 3), "again": source("bad", 1)}
+    runs = begin_model_runs(tmp_path / "runs", problems, {**KNOBS, "tune": False}, expert=False)
+    answered = 0
+    while (progress := advance(runs)).ended < progress.total:
+        answered += len(progress.prompts)
+        answer(progress, first) if progress.prompts else trip(runs, tmp_path)
+        if answered == 2:
+            runs = leave_out(leave_out(runs, ["debugger"]), ["inter-stage-context"])
+    assert Counter(planned.without for planned in runs.planned_runs) == {"": 2, **dict.fromkeys(runs.terms.without, 2)}
+    results = read_model_runs(runs, replay=True)
+    assert len(results.rows_without) == 4 and len(results.rows) == 2
+    assert all(row.replay == "agrees" for row in (*results.rows, *results.rows_without))
+    asked = sum(row.cost.calls for row in (*results.rows, *results.rows_without))
+    assert asked > answered, "without context between stages, the first prompts are those of the whole run"
+    debugger, context = parts_left_out(results.rows, results.rows_without)
+    assert (debugger.pairs, debugger.better, debugger.worse) == (2, 1, 0), "its broken kernel stays broken"
+    assert debugger.gain.value == pytest.approx(debugger.whole / debugger.without) and debugger.gain.value > 1
+    assert (context.better, context.gain.value) == (0, 1.0)
+    assert "| debugger | 2 |" in model_runs_page(results)
+    CliRunner().invoke(lab, ["model_runs", str(tmp_path / "runs"), "--status", "--record", str(tmp_path / "kept")])
+    assert (tmp_path / "kept" / "again-without-debugger.json.gz").is_file()
+    with pytest.raises(BadInput, match="no knob leaves out 'luck'"):
+        leave_out(runs, ["luck"])
 
 
 def test_first_kernels_are_told_before_their_runs_end(tmp_path, problems):

@@ -455,6 +455,10 @@ def model_runs(
         list[str] | None, typer.Option("--knob", metavar="NAME=JSON", help="A knob of the model's runs; repeat it.")
     ] = None,
     expert: Annotated[bool, typer.Option("--expert/--no-expert", help="The expert's own run beside each.")] = True,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PART", help="Also run every problem without this part, as a bench does; repeat it."),
+    ] = None,
     answers: Annotated[Path | None, typer.Option(help="Take these answers of `model_runs_judge` first.")] = None,
     budgets: Annotated[
         list[str] | None,
@@ -479,7 +483,7 @@ def model_runs(
     Answer the prompts (files), have the evaluations judged (`model_runs_judge`, or egg-graph spool FOLDER/spool), and
     give the same command again. It may be killed at any time. --out writes the table of the runs that ended.
     """
-    from tests.lab.model_runs import ModelRuns, begin_model_runs, progress_lines, read_knobs
+    from tests.lab.model_runs import ModelRuns, begin_model_runs, leave_out, progress_lines, read_knobs
     from tests.lab.model_runs_ahead import ask_contenders, pack, take_answers
     from tests.lab.model_runs_page import model_runs_page, write_model_runs
     from tests.lab.model_runs_table import read_model_runs
@@ -488,6 +492,7 @@ def model_runs(
 
     given = read_knobs(knobs or ())
     runs = begin_model_runs(folder, references, given, expert=expert) if references else ModelRuns(folder)
+    runs = leave_out(runs, without) if without else runs
     console = stdout()
     if answers is not None:
         console.print(f"{take_answers(runs, answers)} answers taken")

@@ -6,7 +6,8 @@ Nothing is asked twice: a prompt is known by its text, an evaluation by its cont
 FOLDER/terms.json                                the problems and the knobs of all runs
 FOLDER/begun.json                                the run's id of each problem and player
 FOLDER/runs/<id>/                                a run
-FOLDER/handoff/<problem>/001-coder.prompt.md     a prompt; its answer goes into 001-coder.answer.md beside it
+FOLDER/handoff/<problem>/001-coder.prompt.md     a prompt; its answer goes into 001-coder.answer.md beside it, and is
+                                                 taken by every run of the problem that asks the same
 FOLDER/spool/                                    questions to the evaluator, and its answers
 """
 
@@ -20,6 +21,7 @@ from typing import Any, Literal, NamedTuple
 from egg_graph import aoptimize, aresume
 from egg_graph.agents.handoff_folder import PROMPT, open_prompts
 from egg_graph.agents.tokens import estimate_tokens
+from egg_graph.bench.ablation import check_parts, knobs_without, services_without
 from egg_graph.bench.provenance import code_digest, commit, utc_now, version
 from egg_graph.context import make_context
 from egg_graph.evaluator.remote.questions import Question, read_question
@@ -49,6 +51,8 @@ class Terms(Value):
     knobs: dict[str, Any]
     expert: bool
     """Whether the embedded expert has a run of its own at every problem, to compare with."""
+    without: tuple[str, ...] = ()
+    """Parts of `egg_graph.bench.ablation`, each left out of a further model's run at every problem."""
     version: str
     commit: str = ""
     code: str = ""
@@ -61,11 +65,13 @@ class PlannedRun(NamedTuple):
 
     problem: str
     player: Player
+    without: str = ""
+    """The part that is left out of it; empty for none."""
 
     @property
     def key(self) -> str:
         """Its name in the list of runs that were begun."""
-        return f"{self.problem} {self.player}"
+        return f"{self.problem} {self.player}{f' without {self.without}' if self.without else ''}"
 
 
 class WaitingPrompt(NamedTuple):
@@ -122,9 +128,10 @@ class ModelRuns:
 
     @property
     def planned_runs(self) -> list[PlannedRun]:
-        """All runs; those of the expert last."""
-        players: tuple[Player, ...] = ("model", "expert") if self.terms.expert else ("model",)
-        planned_runs = [PlannedRun(problem, player) for player in players for problem in self.terms.references]
+        """All runs: whole ones of the model, those without a part, the expert's."""
+        kinds: list[tuple[Player, str]] = [("model", part) for part in ("", *self.terms.without)]
+        kinds += [("expert", "")] * self.terms.expert
+        planned_runs = [PlannedRun(problem, *kind) for kind in kinds for problem in self.terms.references]
         begun = self.begun
         return [planned for planned in planned_runs if self._begin or planned.key in begun]
 
@@ -183,6 +190,7 @@ class ModelRuns:
             "model": f"handoff:{self.folder / HANDOFF / planned.problem},wait=0" if planned.player == "model" else None,
             "evaluator": spool if wait is None else f"{spool},wait={wait:g}",
             "runs_dir": self.folder / RUNS,
+            **services_without(planned.without),
         }
         known = self.begun.get(planned.key)
         try:
@@ -204,7 +212,9 @@ class ModelRuns:
 
     def _knobs(self, planned: PlannedRun) -> dict[str, Any]:
         knobs = {**self.terms.knobs, "memory": False}
-        return knobs if planned.player == "model" else {k: v for k, v in knobs.items() if k in (*OF_THE_TASK, "memory")}
+        if planned.player == "expert":
+            return {name: value for name, value in knobs.items() if name in (*OF_THE_TASK, "memory")}
+        return {**knobs, **knobs_without(planned.without, make_context(knobs))} if planned.without else knobs
 
     def _note(self, planned: PlannedRun, folder: Path) -> None:
         """Note that a run was begun, before its first step."""
@@ -226,7 +236,12 @@ class ModelRuns:
 
 
 def begin_model_runs(
-    folder: Path, references: Sequence[Path], knobs: dict[str, Any], *, expert: bool = True
+    folder: Path,
+    references: Sequence[Path],
+    knobs: dict[str, Any],
+    *,
+    expert: bool = True,
+    without: Sequence[str] = (),
 ) -> ModelRuns:
     """Make the folder of the runs of some problems. Where it is made already, the terms must be the same.
 
@@ -234,6 +249,7 @@ def begin_model_runs(
         references: in KernelBench's form; each problem is named by its file.
         knobs: of every model's run; what is left out is as in `DEFAULTS`.
         expert: let the embedded expert have a run of its own at every problem.
+        without: parts that are each left out of a further run at every problem. More of them may follow later.
 
     Raises:
         BadInput: if two problems have one name, a knob is wrong, or the folder holds runs on other terms.
@@ -243,17 +259,31 @@ def begin_model_runs(
         raise BadInput("two problems have one name: problems are named by their files")
     knobs = {**DEFAULTS, **knobs}
     make_context(knobs)
+    check_parts(without)
     told = {"version": version(), "commit": commit(), "code": code_digest(), "started": utc_now()}
-    fresh = Terms(references=paths, knobs=knobs, expert=expert, **told)
+    fresh = Terms(references=paths, knobs=knobs, expert=expert, without=tuple(without), **told)
     if (folder / TERMS).exists():
         runs = ModelRuns(folder)
         same = {"references", "knobs", "expert"}
         if runs.terms.model_dump(mode="json", include=same) != fresh.model_dump(mode="json", include=same):
             raise BadInput(f"{folder}: holds runs of other problems, or with other knobs; name another folder")
-        return runs
+        return leave_out(runs, without)
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(folder / TERMS, fresh.model_dump_json(indent=1) + "\n")
     return ModelRuns(folder)
+
+
+def leave_out(runs: ModelRuns, parts: Sequence[str]) -> ModelRuns:
+    """Have each of these parts left out of a further run at every problem.
+
+    Raises:
+        BadInput: if no knob leaves one of them out.
+    """
+    check_parts(parts)
+    without = tuple(dict.fromkeys((*runs.terms.without, *parts)))
+    terms = runs.terms.model_copy(update={"without": without})
+    write_whole(runs.folder / TERMS, terms.model_dump_json(indent=1) + "\n")
+    return ModelRuns(runs.folder)
 
 
 def read_knobs(words: Sequence[str]) -> dict[str, Any]:

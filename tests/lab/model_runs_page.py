@@ -16,6 +16,7 @@ from tests.lab.model_runs_table import (
     sum_costs,
     summarize,
 )
+from tests.lab.model_runs_without import parts_left_out
 
 
 def write_model_runs(out: Path, results: ModelRunResults) -> None:
@@ -49,6 +50,7 @@ def model_runs_page(results: ModelRunResults) -> str:
         *_kernels(rows),
         "",
         *_parts(rows),
+        *_without(rows, results.rows_without),
         "## Costs",
         "",
         "Tokens of prompts and answers that whoever answers does not tell are estimated from the texts."
@@ -130,6 +132,39 @@ def _parts(rows: Sequence[ModelRunRow]) -> list[str]:
         "itself: without it attempt 0 and its sweeps are left.",
         "",
         *markdown_table(["without", "gain", "interval", "problems"], table),
+        "",
+    ]
+
+
+def _without(rows: Sequence[ModelRunRow], others: Sequence[ModelRunRow]) -> list[str]:
+    """Whole runs against those that did without a part; nothing where there are none."""
+    if not others:
+        return []
+    table = [
+        [
+            one.part,
+            str(one.pairs),
+            f"{one.whole:.3f}",
+            f"{one.without:.3f}",
+            f"{one.gain.value:.3f}",
+            f"{one.gain.low:.3f} to {one.gain.high:.3f}",
+            f"{one.better}, {one.worse}",
+            f"{one.calls_whole:g}, {one.calls_without:g}",
+            f"{one.tokens_whole:,.0f}, {one.tokens_without:,.0f}",
+        ]
+        for one in parts_left_out(rows, others)
+    ]
+    header = ["without", "pairs", "with it", "without it", "gain", "interval", "better, worse"]
+    header += ["calls with, without", "tokens in with, without"]
+    return [
+        "## Runs without a part",
+        "",
+        "Whole runs against runs of the same problems without a part, of equal budget: the geometric means of the best "
+        "measured ratio, what is not right or slower than PyTorch being 1.0, and of their quotient with its 95 % "
+        "interval; problems better and worse with the part by more than 1 %; medians of calls and tokens. Runs that "
+        "ask the same get the same answer.",
+        "",
+        *markdown_table(header, table),
         "",
     ]
 

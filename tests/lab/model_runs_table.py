@@ -45,6 +45,8 @@ class ModelRunRow(Value):
 
     problem: str
     run: str
+    left_out: str = ""
+    """The part of `egg_graph.bench.ablation` that the run did without; empty for none."""
     status: str
     """Status of the kernel that was handed over, or `reference_kept`."""
     right: bool
@@ -117,6 +119,9 @@ class ModelRunResults(Value):
     unfinished: tuple[str, ...] = ()
     """Runs that have not ended, by problem and player."""
     rows: tuple[ModelRunRow, ...] = ()
+    """Whole runs."""
+    rows_without: tuple[ModelRunRow, ...] = ()
+    """Runs that did without a part."""
 
 
 def read_model_runs(
@@ -140,29 +145,34 @@ def read_model_runs(
     named = {problem: Path(path).name for problem, path in runs.terms.references.items()}
     terms = runs.terms.model_copy(update={"references": named})
     results = ModelRunResults(terms=terms, priced_as=priced_as, price=price)
-    rows, environment = [], None
-    for problem in runs.terms.references:
-        planned = PlannedRun(problem, "model")
+    rows: list[ModelRunRow] = []
+    environment = None
+    for planned in runs.planned_runs:
         folder = runs.run_folder(planned)
-        if folder is None or not runs.ended(planned):
+        if folder is None or planned.player == "expert" or not runs.ended(planned):
             continue
         saved = read_run(folder)
         environment = environment or saved.baseline.environment
-        row = _row(problem, saved, _costs(folder, price), _expert(runs, problem))
-        if replay:
-            row = row.model_copy(update={"replay": _replayed(folder)})
-        rows.append(row)
-    left = tuple(planned.key for planned in runs.planned_runs if not runs.ended(planned))
-    return results.model_copy(update={"rows": tuple(rows), "environment": environment, "unfinished": left})
+        row = _row(planned, saved, _costs(folder, price), _expert(runs, planned.problem))
+        rows.append(row.model_copy(update={"replay": _replayed(folder)}) if replay else row)
+    return results.model_copy(
+        update={
+            "rows": tuple(row for row in rows if not row.left_out),
+            "rows_without": tuple(row for row in rows if row.left_out),
+            "environment": environment,
+            "unfinished": tuple(planned.key for planned in runs.planned_runs if not runs.ended(planned)),
+        }
+    )
 
 
-def _row(problem: str, saved: SavedRun, costs: dict[Role, RoleCost], expert: SavedRun | None) -> ModelRunRow:
+def _row(planned: PlannedRun, saved: SavedRun, costs: dict[Role, RoleCost], expert: SavedRun | None) -> ModelRunRow:
     team = [a for a in saved.attempts if a.number > 0 and a.candidate.mode != "tune"]
     drafts = [a for a in team if a.candidate.mode in ("seed", "optimize")]
     timing = _timing(saved.evaluation)
     return ModelRunRow(
-        problem=problem,
+        problem=planned.problem,
         run=saved.id,
+        left_out=planned.without,
         status=saved.status,
         right=saved.status in USABLE or any(a.evaluation.usable for a in saved.attempts),
         team_right=any(a.evaluation.usable for a in team),

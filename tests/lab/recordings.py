@@ -88,7 +88,8 @@ def record_runs(runs: ModelRuns, into: Path) -> int:
         reference, folder = Path(runs.terms.references[run.problem]), runs.run_folder(run)
         assert folder is not None
         theirs = "" if reference.is_relative_to(CHECKOUT) else f"{reference.parent.name}/{reference.name}"
-        write_recording(folder, into / f"{run.problem}{SUFFIX}", left_out=theirs)
+        without = f"-without-{run.without}" if run.without else ""
+        write_recording(folder, into / f"{run.problem}{without}{SUFFIX}", left_out=theirs)
     return len(ended)
 
 
