@@ -8,6 +8,7 @@ from egg_graph.bench.writing import markdown_table, write_results
 from egg_graph.schema import ROLES, USABLE
 from tests.lab.model_runs_parts import parts_worth
 from tests.lab.model_runs_table import (
+    NOT_ENDED,
     NOT_MEASURED,
     STAGES,
     ModelRunResults,
@@ -108,11 +109,18 @@ def _kernels(rows: Sequence[ModelRunRow]) -> list[str]:
                 *(_figure(row.after[stage]) for stage in STAGES),
                 _figure(row.ratio),
                 "" if row.low is None or row.high is None else f"{row.low:.3f} to {row.high:.3f}",
-                _figure(row.expert_ratio) if row.expert_status in USABLE else row.expert_status or "no run",
+                _expert(row),
                 _figure(row.gain),
             ]
         )
     return markdown_table(header, table)
+
+
+def _expert(row: ModelRunRow) -> str:
+    """What the embedded expert's own run came to."""
+    if row.expert_status == NOT_ENDED and row.expert_ratio is not None:
+        return f"{_figure(row.expert_ratio)} ({NOT_ENDED})"
+    return _figure(row.expert_ratio) if row.expert_status in USABLE else row.expert_status or "no run"
 
 
 def _parts(rows: Sequence[ModelRunRow]) -> list[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import geometric_mean, median
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 from egg_graph.knowledge import Price
 from egg_graph.knowledge.prices import load_prices
@@ -25,9 +25,11 @@ from egg_graph.schema import (
 )
 from tests.lab.model_runs import ModelRuns, PlannedRun, Terms
 from tests.lab.model_runs_parts import PARTS, without_part
+from tests.lab.model_seeds import highest_ratio
 
 STAGES: tuple[StageName, ...] = get_args(StageName)
 NOT_MEASURED = "not measured"
+NOT_ENDED = "not ended"
 
 
 class RoleCost(Value):
@@ -75,8 +77,9 @@ class ModelRunRow(Value):
     low: float | None = None
     high: float | None = None
     expert_status: str = ""
-    """How the embedded expert's own run ended; empty where it had none or has not ended."""
+    """How the embedded expert's own run ended, or `not ended`; empty where it had none."""
     expert_ratio: float | None = None
+    """Ratio of the kernel that it handed over; of the best one that was judged where it has not ended."""
     costs: dict[Role, RoleCost] = {}
     replay: str = ""
     """`agrees`, or what differs; empty where it was not replayed."""
@@ -88,7 +91,9 @@ class ModelRunRow(Value):
 
     @property
     def expert_score(self) -> float | None:
-        """The same of the embedded expert's own run."""
+        """The same of the embedded expert's own run, as far as it came."""
+        if self.expert_status == NOT_ENDED and self.timed:
+            return max(1.0, self.expert_ratio or 1.0)
         return _score(self.expert_status, self.expert_ratio, self.timed) if self.expert_status else None
 
     @property
@@ -122,6 +127,13 @@ class ModelRunResults(Value):
     """Whole runs."""
     rows_without: tuple[ModelRunRow, ...] = ()
     """Runs that did without a part."""
+
+
+class _Expert(NamedTuple):
+    """How the embedded expert's own run ended, or how far it came."""
+
+    status: str = ""
+    ratio: float | None = None
 
 
 def read_model_runs(
@@ -165,7 +177,7 @@ def read_model_runs(
     )
 
 
-def _row(planned: PlannedRun, saved: SavedRun, costs: dict[Role, RoleCost], expert: SavedRun | None) -> ModelRunRow:
+def _row(planned: PlannedRun, saved: SavedRun, costs: dict[Role, RoleCost], expert: _Expert) -> ModelRunRow:
     team = [a for a in saved.attempts if a.number > 0 and a.candidate.mode != "tune"]
     drafts = [a for a in team if a.candidate.mode in ("seed", "optimize")]
     timing = _timing(saved.evaluation)
@@ -189,8 +201,8 @@ def _row(planned: PlannedRun, saved: SavedRun, costs: dict[Role, RoleCost], expe
         ratio=None if timing is None else timing.ratio,
         low=None if timing is None else timing.ratio_low,
         high=None if timing is None else timing.ratio_high,
-        expert_status="" if expert is None else expert.status,
-        expert_ratio=_ratio(expert),
+        expert_status=expert.status,
+        expert_ratio=expert.ratio,
         costs=costs,
     )
 
@@ -212,10 +224,16 @@ def _ratio(judged: Attempt | SavedRun | None) -> float | None:
     return None if timing is None else timing.ratio
 
 
-def _expert(runs: ModelRuns, problem: str) -> SavedRun | None:
+def _expert(runs: ModelRuns, problem: str) -> _Expert:
+    """How the embedded expert's own run ended, or how far it came."""
     planned = PlannedRun(problem, "expert")
     folder = runs.run_folder(planned)
-    return read_run(folder) if folder is not None and runs.ended(planned) else None
+    if folder is None:
+        return _Expert()
+    if not runs.ended(planned):
+        return _Expert(NOT_ENDED, highest_ratio(folder))
+    saved = read_run(folder)
+    return _Expert(saved.status, _ratio(saved))
 
 
 def _costs(folder: Path, price: Price | None) -> dict[Role, RoleCost]:

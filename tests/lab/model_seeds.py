@@ -63,7 +63,9 @@ def read_seeds(runs: ModelRuns) -> SeedResults:
             continue
         contender = _evaluated(folder, [e for e in read_lines(folder) if isinstance(e, CallEntry) and not e.attempt])
         environment = environment or seed.environment
-        rows.append(_row(problem, seed, contender, _highest(runs.run_folder(PlannedRun(problem, "expert"))), folder))
+        rows.append(
+            _row(problem, seed, contender, highest_ratio(runs.run_folder(PlannedRun(problem, "expert"))), folder)
+        )
     terms = runs.terms.model_copy(update={"references": named})
     return SeedResults(terms=terms, environment=environment, rows=tuple(rows), without=tuple(without))
 
@@ -106,8 +108,8 @@ def _kept(folder: Path, candidate: str) -> Evaluation | None:
     return None
 
 
-def _highest(folder: Path | None) -> float | None:
-    """The highest ratio of a right kernel that a run has judged."""
+def highest_ratio(folder: Path | None) -> float | None:
+    """The highest ratio of a right kernel that a run has judged; None where it has none, or there is no run."""
     if folder is None:
         return None
     calls = [line for line in read_lines(folder) if isinstance(line, CallEntry) and line.call == "evaluation"]

@@ -57,6 +57,7 @@ def test_a_kernel_for_show_is_no_kernel(on_gpu: LocalEvaluator, h200: Hardware, 
         ("right/kept_kernel.py", "softmax"),
         ("right/library_product_triton_tail.py", "matmul_relu_bias"),
         ("right/matmul_split_k.py", "matmul"),
+        ("right/places_looked_up.py", "calibrated"),
     ],
 )
 def test_every_way_to_launch_an_own_kernel_is_seen(

@@ -83,6 +83,8 @@ def examine(session: WorkerSession, problem: Problem, case: Case, machine: str, 
                     wrong, _ = judge_answer(problem, case, silenced)
             except CandidateFailed as failure:
                 raised = reason_of(failure.finding)
+            if raised:
+                session.close()  # indices that no kernel wrote trip an assertion, after which its GPU answers no more
         if not rejecting(findings):
             integrity, more = judge_silence(integrity, rejecting(wrong), raised=raised, untried=untried)
             findings += more
