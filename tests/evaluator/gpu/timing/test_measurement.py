@@ -1,14 +1,16 @@
 """Measurements with a stand-in for the GPU: what candidates get, what is checked, and what is rejected."""
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import cycle, repeat
+from itertools import cycle, pairwise, repeat
+from typing import Any
 
 import pytest
 import torch
 
 from egg_graph.evaluator.device import interference
-from egg_graph.evaluator.gpu.timing import agreement, measurement, samples
+from egg_graph.evaluator.gpu.timing import agreement, bursts, measurement, samples
 from egg_graph.evaluator.gpu.timing import controls as controls_module
+from egg_graph.evaluator.gpu.timing import session as timing_session
 from egg_graph.evaluator.gpu.timing.agreement import Burst
 from egg_graph.evaluator.gpu.timing.input_sets import InputSets
 from egg_graph.evaluator.gpu.timing.measurement import TimingResult
@@ -222,6 +224,28 @@ def test_little_memory_means_fewer_sets_and_says_so(timing_of: Timed, monkeypatc
     assert timing is not None
     assert timing.block == 1
     assert any("1 sets of inputs" in note for note in timing.notes)
+
+
+def test_where_no_call_warms_up_every_burst_follows_work_of_the_judge(
+    timing_of: Timed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever gets the GPU back finds it cold: a filter of 0.047 ms, beside a baseline of 21 ms, was told 0.15 ms."""
+    plain_burst, plain_poison, told = TimingSession.run_burst, timing_session.poison_, []
+
+    def run_burst(self: TimingSession, *rest: Any, **options: Any) -> Any:
+        told.append("burst")
+        return plain_burst(self, *rest, **options)
+
+    def poison(target: torch.Tensor) -> None:
+        told.append("judge")
+        plain_poison(target)
+
+    monkeypatch.setattr(TimingSession, "_affordable_sets", lambda self, baseline, most: 1)
+    monkeypatch.setattr(TimingSession, "run_burst", run_burst)
+    monkeypatch.setattr(timing_session, "poison_", poison)
+    assert timing_of(RIGHT).timing is not None
+    assert told.count("burst") > 2 * bursts.BURSTS, "with forwards and without"
+    assert all(before == "judge" for before, step in pairwise(told) if step == "burst")
 
 
 def test_a_flush_that_was_left_out_is_found(timing_of: Timed, monkeypatch: pytest.MonkeyPatch) -> None:

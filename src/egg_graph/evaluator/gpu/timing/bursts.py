@@ -162,6 +162,6 @@ def run_burst_of_blank(
         spin_ns: spin before the burst [ns].
         null_ns: 0 calls no null kernels.
     """
-    session.call_baseline(range(session.warmup_calls))  # the GPU switches between processes, as it does for a candidate
+    session.take_the_gpu()
     _run_warmup_burst(session, blank, spin_ns=1_000_000, forward=False)
     return session.run_burst(blank, numbers, spin_ns=spin_ns, forward=False, null_ns=null_ns)[0]

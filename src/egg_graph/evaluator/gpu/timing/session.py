@@ -160,10 +160,23 @@ class TimingSession:
             self.baseline.layout.pack(inputs, plaintext)
             torch.cuda.synchronize()
             driver.xor_keystream(plaintext.data_ptr(), self.staging[number].data_ptr(), nbytes, self.keys[number])
-            for target in self.targets[number]:
-                poison_(target)
-            driver.synchronize()
+            self._poison_targets(number)
             del plaintext, inputs  # gigabytes, of which the baseline's forward may take the place
+
+    def take_the_gpu(self) -> None:
+        """Have the GPU work for this process, as it does before every burst of a candidate.
+
+        A process that gets it back finds caches of addresses empty: bursts that are compared must all begin so.
+        """
+        self.call_baseline(range(self.warmup_calls))
+        if not self.warmup_calls:
+            self._poison_targets(0)
+
+    def _poison_targets(self, number: int) -> None:
+        """Poison the targets of a set's answers, and wait for it."""
+        for target in self.targets[number]:
+            poison_(target)
+        self.baseline.driver.synchronize()
 
     def measure_block(self, worker: WorkerSession) -> PairedBlock:
         """Measure one block of the candidate and one of the baseline on the same inputs, in random order."""
