@@ -167,6 +167,16 @@ def test_first_kernels_are_told_before_their_runs_end(tmp_path, problems):
     assert relu["usage"]["input_tokens"] > 100 and relu["contender_status"] == ""
     assert "The first kernel of 1 of 2 problems is right" in (tmp_path / "seeds.md").read_text()
 
+    CliRunner().invoke(lab, ["model_runs", str(tmp_path / "runs"), "--status", "--so-far", str(tmp_path / "far")])
+    told = json.loads((tmp_path / "far.json").read_text())
+    relu, again = told["rows"]
+    assert relu["after"]["algorithmic_structure"] > 1 and relu["after"]["tensor_tiling"] is None
+    assert (relu["right"], relu["kernels"], again["right"], again["kernels"]) == (1, 1, 0, 1)
+    best = relu["after"]["algorithmic_structure"]
+    assert told["summary"]["geometric_mean"] == pytest.approx(best**0.5), "a wrong one counts as 1.0"
+    assert told["summary"]["reached"] == dict.fromkeys(relu["after"], 0) | {"algorithmic_structure": 2}
+    assert "At 1 of 2 problems the model wrote a right kernel" in (tmp_path / "far.md").read_text()
+
 
 def test_a_trip_that_is_broken_off_keeps_what_was_judged(tmp_path, problems):
     runs = begin_model_runs(tmp_path / "runs", problems, KNOBS, expert=False)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from statistics import geometric_mean
 
 import pytest
 import torch
@@ -16,6 +17,7 @@ from tests.lab.figures import read_figures
 from tests.lab.full_size import FullSizeResults, full_size_page
 from tests.lab.full_size import summary as summary_of_full_size
 from tests.lab.joined import JoinedResults, join, joined_results
+from tests.lab.model_runs_so_far import SoFarResults, so_far_page, summarize_so_far
 from tests.lab.model_seeds import SeedResults, seeds_page, summarize_seeds
 from tests.lab.survey import read_survey, summary, survey_page
 from tests.lab.survey_process import in_a_thread, switched, turned
@@ -123,17 +125,34 @@ def test_what_the_readme_says_of_a_models_first_kernels_follows_from_the_rows():
     path = ROOT / "docs" / "results" / "model_seeds_h100.json"
     results = read_results(json.loads(path.read_text(encoding="utf-8")), SeedResults)
     told = summarize_seeds(results.rows)
-    assert f"on {told['problems']} problems" in README and f"try on {told['right']}, each faster" in " ".join(
+    assert f"First kernels alone, {told['problems']} on an H100, {told['right']} of them right" in " ".join(
         README.split()
     )
-    assert told["faster"] == told["right"] == told["problems"] - 1
-    assert f"counted as 1.0: {told['geometric_mean']:.2f}; the embedded expert's best" in README
-    assert f"same problems, as it was then, {told['expert_geometric_mean']:.2f} (" in README
     assert path.with_suffix(".md").read_text(encoding="utf-8") == seeds_page(results)
 
 
 def runs_of_a_model(name: str) -> dict:
     return json.loads((ROOT / "docs" / "results" / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def test_what_the_readme_says_of_a_models_stages_follows_from_the_rows():
+    path = ROOT / "docs" / "results" / "model_runs_stages_h200.json"
+    results, readme = read_results(json.loads(path.read_text(encoding="utf-8")), SoFarResults), " ".join(README.split())
+    told = summarize_so_far(results.rows)
+    assert f"A model in the roles: {told['problems']} problems" in readme
+    assert f"for {told['right']} of them, for {told['right_at_the_first_try']} at the first try" in readme
+    assert f"best kernels is {told['geometric_mean']:.2f} and the median {told['median']:.2f}" in readme
+    highest = max(row.best for row in results.rows)
+    rest = geometric_mean(row.best for row in results.rows if row.best < highest)
+    assert f"(without a median filter, {highest:.0f}x, the mean is {rest:.2f})" in readme
+    assert f"the embedded expert's best come to {told['expert_geometric_mean']:.2f}. Stage one ended at" in readme
+    assert (
+        f"ended at {told['after']['algorithmic_structure']:.2f}; {told['reached']['parallel_mapping']} runs" in readme
+    )
+    assert told["reached"]["tensor_tiling"] == 3 and told["after"]["tensor_tiling"] == told["geometric_mean"]
+    tokens = f"{told['median_input_tokens']:,.0f} tokens in and {told['median_output_tokens']:,.0f} out"
+    assert f"Five calls in the median, {tokens}" in readme and told["median_calls"] == 5
+    assert path.with_suffix(".md").read_text(encoding="utf-8") == so_far_page(results)
 
 
 def test_what_the_readme_says_of_whole_runs_of_a_model_follows_from_the_rows():

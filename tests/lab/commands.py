@@ -476,6 +476,9 @@ def model_runs(
     seeds: Annotated[
         Path | None, typer.Option(help="Write the table of the models' first kernels, ended or not.")
     ] = None,
+    so_far: Annotated[
+        Path | None, typer.Option("--so-far", help="Write how far the runs came, stage by stage, ended or not.")
+    ] = None,
     out: Annotated[Path | None, OUT] = None,
 ) -> None:
     """Let runs of many problems with a model go on until each needs an answer, and tell what waits.
@@ -486,6 +489,7 @@ def model_runs(
     from tests.lab.model_runs import ModelRuns, begin_model_runs, leave_out, progress_lines, read_knobs
     from tests.lab.model_runs_ahead import ask_contenders, pack, take_answers
     from tests.lab.model_runs_page import model_runs_page, write_model_runs
+    from tests.lab.model_runs_so_far import read_so_far, write_so_far
     from tests.lab.model_runs_table import read_model_runs
     from tests.lab.model_seeds import read_seeds, write_seeds
     from tests.lab.recordings import record_runs
@@ -508,6 +512,8 @@ def model_runs(
         console.print(f"{record_runs(runs, record)} runs recorded in {plain(record)}", soft_wrap=True)
     if seeds is not None:
         write_seeds(seeds, read_seeds(runs))
+    if so_far is not None:
+        write_so_far(so_far, read_so_far(runs))
     if out is not None:
         results = read_model_runs(runs, priced_as=priced_as, replay=replay)
         write_model_runs(out, results)

@@ -23,9 +23,9 @@ from egg_graph.schema import (
     Usage,
     Value,
 )
+from tests.lab.kept_evaluations import highest_ratio
 from tests.lab.model_runs import ModelRuns, PlannedRun, Terms
 from tests.lab.model_runs_parts import PARTS, without_part
-from tests.lab.model_seeds import highest_ratio
 
 STAGES: tuple[StageName, ...] = get_args(StageName)
 NOT_MEASURED = "not measured"

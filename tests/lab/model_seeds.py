@@ -3,16 +3,15 @@
 Each was judged once, in the run itself: no second measurement in fresh processes, no sanitizer.
 """
 
-import json
 from pathlib import Path
 from statistics import geometric_mean, median
 
 from egg_graph.bench.provenance import describe_machine
 from egg_graph.bench.writing import markdown_table, write_results
 from egg_graph.model_requests import read_requests
-from egg_graph.runs.evaluations import EVALUATIONS
 from egg_graph.runs.history import read_lines
 from egg_graph.schema import USABLE, CallEntry, Environment, Evaluation, Usage, Value
+from tests.lab.kept_evaluations import first_evaluation, highest_ratio
 from tests.lab.model_runs import ModelRuns, PlannedRun, Terms
 
 
@@ -61,7 +60,9 @@ def read_seeds(runs: ModelRuns) -> SeedResults:
         if folder is None or seed is None:
             without.append(problem)
             continue
-        contender = _evaluated(folder, [e for e in read_lines(folder) if isinstance(e, CallEntry) and not e.attempt])
+        contender = first_evaluation(
+            folder, [e for e in read_lines(folder) if isinstance(e, CallEntry) and not e.attempt]
+        )
         environment = environment or seed.environment
         rows.append(
             _row(problem, seed, contender, highest_ratio(runs.run_folder(PlannedRun(problem, "expert"))), folder)
@@ -91,30 +92,7 @@ def _first_of_the_team(folder: Path) -> Evaluation | None:
     """The evaluation of the first kernel that the model wrote; None where there is none yet."""
     calls = [line for line in read_lines(folder) if isinstance(line, CallEntry) and line.attempt]
     written = next((n for n, call in enumerate(calls) if call.call == "coder" and not call.status), None)
-    return None if written is None else _evaluated(folder, calls[written:])
-
-
-def _evaluated(folder: Path, calls: list[CallEntry]) -> Evaluation | None:
-    """The first evaluation of these calls that was answered."""
-    done = [call for call in calls if call.call == "evaluation" and call.status not in ("pending", "failed")]
-    return next((found for call in done if (found := _kept(folder, call.candidate)) is not None), None)
-
-
-def _kept(folder: Path, candidate: str) -> Evaluation | None:
-    for path in sorted((folder / EVALUATIONS).glob(f"{candidate}-*.json")):
-        kept = json.loads(path.read_text(encoding="utf-8"))
-        if not kept["finalist"]:
-            return Evaluation.model_validate(kept["answer"])
-    return None
-
-
-def highest_ratio(folder: Path | None) -> float | None:
-    """The highest ratio of a right kernel that a run has judged; None where it has none, or there is no run."""
-    if folder is None:
-        return None
-    calls = [line for line in read_lines(folder) if isinstance(line, CallEntry) and line.call == "evaluation"]
-    found = [_kept(folder, call.candidate) for call in calls if call.status in USABLE]
-    return max((one.timing.ratio for one in found if one is not None and one.timing is not None), default=None)
+    return None if written is None else first_evaluation(folder, calls[written:])
 
 
 def summarize_seeds(rows: tuple[SeedRow, ...]) -> dict[str, float | int]:
