@@ -22,11 +22,11 @@ from egg_graph import aoptimize, aresume
 from egg_graph.agents.handoff_folder import PROMPT, open_prompts
 from egg_graph.agents.tokens import estimate_tokens
 from egg_graph.bench.ablation import check_parts, knobs_without, services_without
-from egg_graph.bench.provenance import code_digest, commit, utc_now, version
+from egg_graph.bench.provenance import code_digest, commit, describe_machine, utc_now, version
 from egg_graph.context import make_context
 from egg_graph.evaluator.remote.questions import Question, read_question
 from egg_graph.runs.files import write_whole
-from egg_graph.schema import AnswerPending, BadInput, EggError, Value
+from egg_graph.schema import AnswerPending, BadInput, EggError, Environment, Value
 
 TERMS, BEGUN = "terms.json", "begun.json"
 RUNS, HANDOFF, SPOOL = "runs", "handoff", "spool"
@@ -58,6 +58,12 @@ class Terms(Value):
     code: str = ""
     """Digest of the package and its prompts."""
     started: str
+
+    def line(self, environment: Environment | None) -> str:
+        """What a page of these runs says first: code, machine and knobs."""
+        knobs = ", ".join(f"{name} {value}" for name, value in self.knobs.items())
+        code = f"egg-graph {self.version}{f' ({self.commit})' if self.commit else ''}, code {self.code}"
+        return f"{code}, begun {self.started}; judged on {describe_machine(environment)}. Knobs: {knobs}."
 
 
 class PlannedRun(NamedTuple):

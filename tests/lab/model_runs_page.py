@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from egg_graph.bench.provenance import describe_machine
 from egg_graph.bench.writing import markdown_table, write_results
 from egg_graph.schema import ROLES, USABLE
 from tests.lab.model_runs_parts import parts_worth
@@ -31,13 +30,11 @@ def write_model_runs(out: Path, results: ModelRunResults) -> None:
 
 def model_runs_page(results: ModelRunResults) -> str:
     """The page of the results."""
-    rows, terms = results.rows, results.terms
-    knobs = ", ".join(f"{name} {value}" for name, value in terms.knobs.items())
+    rows = results.rows
     lines = [
         "# What a model in the roles is worth",
         "",
-        f"egg-graph {terms.version}{f' ({terms.commit})' if terms.commit else ''}, code {terms.code}, begun "
-        f"{terms.started}; judged on {describe_machine(results.environment)}. Knobs: {knobs}.",
+        results.terms.line(results.environment),
         "",
         *_told(rows, results),
         "",

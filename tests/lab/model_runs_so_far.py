@@ -8,12 +8,12 @@ from pathlib import Path
 from statistics import geometric_mean, median
 from typing import Any, get_args
 
-from egg_graph.bench.provenance import describe_machine
 from egg_graph.bench.writing import markdown_table, write_results
 from egg_graph.model_requests import read_requests
 from egg_graph.schema import USABLE, Environment, StageName, Usage, Value
 from tests.lab.kept_evaluations import highest_ratio, judged_calls, kept_evaluation
 from tests.lab.model_runs import ModelRuns, PlannedRun, Terms
+from tests.lab.model_seeds import ratio_or_dash
 
 STAGES: tuple[StageName, ...] = get_args(StageName)
 
@@ -131,15 +131,13 @@ def summarize_so_far(rows: Sequence[SoFarRow]) -> dict[str, Any]:
 
 def so_far_page(results: SoFarResults) -> str:
     """The page of the results."""
-    rows, terms = results.rows, results.terms
-    knobs = ", ".join(f"{name} {value}" for name, value in terms.knobs.items())
+    rows = results.rows
     told = summarize_so_far(rows)
     stages = "; ".join(f"{stage} {told['after'][stage]:.3f} ({told['reached'][stage]})" for stage in STAGES)
     lines = [
         "# How far the runs of a model came",
         "",
-        f"egg-graph {terms.version}{f' ({terms.commit})' if terms.commit else ''}, code {terms.code}, begun "
-        f"{terms.started}; judged on {describe_machine(results.environment)}. Knobs: {knobs}.",
+        results.terms.line(results.environment),
         "",
         f"- At {told['right']} of {told['problems']} problems the model wrote a right kernel, at "
         f"{told['right_at_the_first_try']} at the first try. {told['ended']} runs have ended.",
@@ -175,11 +173,11 @@ def _table(rows: Sequence[SoFarRow]) -> list[str]:
         [
             row.problem,
             "yes" if row.ended else "no",
-            _number(row.contender),
+            ratio_or_dash(row.contender),
             row.first_try,
             f"{row.right} of {row.kernels}",
-            *(_number(row.after[stage]) for stage in STAGES),
-            _number(row.expert),
+            *(ratio_or_dash(row.after[stage]) for stage in STAGES),
+            ratio_or_dash(row.expert),
             str(row.usage.calls),
             f"{row.usage.input_tokens:,}",
             f"{row.usage.output_tokens:,}",
@@ -187,10 +185,6 @@ def _table(rows: Sequence[SoFarRow]) -> list[str]:
         for row in rows
     ]
     return markdown_table(heads, table)
-
-
-def _number(ratio: float | None) -> str:
-    return "-" if ratio is None else f"{ratio:.3f}"
 
 
 def write_so_far(out: Path, results: SoFarResults) -> None:

@@ -6,7 +6,6 @@ Each was judged once, in the run itself: no second measurement in fresh processe
 from pathlib import Path
 from statistics import geometric_mean, median
 
-from egg_graph.bench.provenance import describe_machine
 from egg_graph.bench.writing import markdown_table, write_results
 from egg_graph.model_requests import read_requests
 from egg_graph.runs.history import read_lines
@@ -111,14 +110,12 @@ def summarize_seeds(rows: tuple[SeedRow, ...]) -> dict[str, float | int]:
 
 def seeds_page(results: SeedResults) -> str:
     """The page of the results."""
-    rows, terms = results.rows, results.terms
-    knobs = ", ".join(f"{name} {value}" for name, value in terms.knobs.items())
+    rows = results.rows
     told = summarize_seeds(rows)
     lines = [
         "# First kernels of a model",
         "",
-        f"egg-graph {terms.version}{f' ({terms.commit})' if terms.commit else ''}, code {terms.code}, begun "
-        f"{terms.started}; judged on {describe_machine(results.environment)}. Knobs: {knobs}.",
+        results.terms.line(results.environment),
         "",
         f"- The first kernel of {told['right']} of {told['problems']} problems is right, of {told['faster']} faster "
         "than PyTorch with confidence. No repair, no tuning, one call of the model each.",
@@ -154,11 +151,11 @@ def _table(rows: tuple[SeedRow, ...]) -> list[str]:
             [
                 row.problem,
                 row.status,
-                _number(row.ratio),
+                ratio_or_dash(row.ratio),
                 "-" if row.low is None or row.high is None else f"{row.low:.3f} to {row.high:.3f}",
                 row.contender_status or "none",
-                _number(row.contender),
-                _number(row.expert),
+                ratio_or_dash(row.contender),
+                ratio_or_dash(row.expert),
                 f"{row.usage.input_tokens:,}",
                 f"{row.usage.output_tokens:,}",
             ]
@@ -167,7 +164,8 @@ def _table(rows: tuple[SeedRow, ...]) -> list[str]:
     )
 
 
-def _number(ratio: float | None) -> str:
+def ratio_or_dash(ratio: float | None) -> str:
+    """A ratio in a table."""
     return "-" if ratio is None else f"{ratio:.3f}"
 
 
