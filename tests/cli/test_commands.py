@@ -117,7 +117,7 @@ def test_the_last_line_on_a_terminal_says_who_works_at_what():
     with Progress(console) as progress:
         progress({"event": "started", "node": "baseline"})
         progress({"event": "working", "node": "baseline", "doing": "times the reference", "seconds": 12.2})
-        assert progress.working == "the reference is run and measured: times the reference, 12 s"
+        assert progress.working == "the reference is run, and measured if there is a GPU: times the reference, 12 s"
         coder = {"node": "coder", "stage": "tensor_tiling", "attempt": 3, "mode": "repair"}
         progress({"event": "started", **coder})
         assert progress.working == "attempt 3 (repair): the coder writes"
@@ -287,7 +287,9 @@ def test_without_a_terminal_the_start_and_long_silence_are_told():
     with Progress(console, quiet=0.0) as progress:
         assert console.file.getvalue() == "starts the judge\n"
         progress({"event": "working", "node": "baseline", "doing": "compiles", "seconds": 31.0})
-    assert console.file.getvalue().splitlines()[1:] == ["the reference is run and measured: compiles, 31 s"]
+    assert console.file.getvalue().splitlines()[1:] == [
+        "the reference is run, and measured if there is a GPU: compiles, 31 s"
+    ]
     with Progress(Console(file=io.StringIO(), width=200)) as progress:
         progress({"event": "working", "node": "baseline", "doing": "compiles", "seconds": 31.0})
         assert progress.console.file.getvalue() == "starts the judge\n", "it was not silent for long"

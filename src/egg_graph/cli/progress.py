@@ -15,7 +15,7 @@ from egg_graph.schema import USABLE
 
 _WORK = {
     "prepare": "the task is prepared",
-    "baseline": "the reference is run and measured",
+    "baseline": "the reference is run, and measured if there is a GPU",
     "contender": "the embedded expert's kernel is judged",
     "open": "the stage's metrics of the best kernel are taken",
     "analyst": "the analyst looks for the bottleneck",

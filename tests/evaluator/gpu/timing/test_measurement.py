@@ -229,7 +229,7 @@ def test_little_memory_means_fewer_sets_and_says_so(timing_of: Timed, monkeypatc
 def test_where_no_call_warms_up_every_burst_follows_work_of_the_judge(
     timing_of: Timed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever gets the GPU back finds it cold: a filter of 0.047 ms, beside a baseline of 21 ms, was told 0.15 ms."""
+    """Whoever gets the GPU back is slower at first: a filter of 0.047 ms, beside a baseline of 21 ms, was told 0.15."""
     plain_burst, plain_poison, told = TimingSession.run_burst, timing_session.poison_, []
 
     def run_burst(self: TimingSession, *rest: Any, **options: Any) -> Any:

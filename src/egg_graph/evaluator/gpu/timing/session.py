@@ -166,7 +166,8 @@ class TimingSession:
     def take_the_gpu(self) -> None:
         """Have the GPU work for this process, as it does before every burst of a candidate.
 
-        A process that gets it back finds caches of addresses empty: bursts that are compared must all begin so.
+        A process that gets it back is slower at first (0.06 to 0.1 ms a call on an H200): bursts that are compared must
+        all begin so.
         """
         self.call_baseline(range(self.warmup_calls))
         if not self.warmup_calls:
