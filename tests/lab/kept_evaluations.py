@@ -10,13 +10,16 @@ from egg_graph.schema import USABLE, CallEntry, Evaluation
 
 def judged_calls(folder: Path) -> list[CallEntry]:
     """The evaluations that were answered, in order; finalists are none."""
-    lines = [line for line in read_lines(folder) if isinstance(line, CallEntry)]
-    return [line for line in lines if line.call == "evaluation" and line.status not in ("pending", "failed")]
+    return [line for line in read_lines(folder) if isinstance(line, CallEntry) and _is_judged(line)]
+
+
+def _is_judged(call: CallEntry) -> bool:
+    return call.call == "evaluation" and call.status not in ("pending", "failed")
 
 
 def first_evaluation(folder: Path, calls: list[CallEntry]) -> Evaluation | None:
     """The first evaluation of these calls that was answered."""
-    done = [call for call in calls if call.call == "evaluation" and call.status not in ("pending", "failed")]
+    done = [call for call in calls if _is_judged(call)]
     return next((found for call in done if (found := kept_evaluation(folder, call.candidate)) is not None), None)
 
 

@@ -136,7 +136,8 @@ class ModelRuns:
     def planned_runs(self) -> list[PlannedRun]:
         """All runs: whole ones of the model, those without a part, the expert's."""
         kinds: list[tuple[Player, str]] = [("model", part) for part in ("", *self.terms.without)]
-        kinds += [("expert", "")] * self.terms.expert
+        if self.terms.expert:
+            kinds.append(("expert", ""))
         planned_runs = [PlannedRun(problem, *kind) for kind in kinds for problem in self.terms.references]
         begun = self.begun
         return [planned for planned in planned_runs if self._begin or planned.key in begun]

@@ -7,6 +7,7 @@ told too large here.
 
 import math
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from egg_graph.bench.statistics import Draws, Interval, exp_mean
 from egg_graph.schema import USABLE, Attempt, StageName, Value
 
 FIRST: StageName = "algorithmic_structure"
+MORE = math.log(1.01)
+"""Logarithm of the quotient from which on a kernel counts as faster than another."""
 PARTS: dict[str, Callable[[Attempt], bool]] = {
     "tuner": lambda attempt: attempt.candidate.mode == "tune",
     "debugger": lambda attempt: attempt.candidate.mode == "repair",
@@ -56,10 +59,23 @@ def parts_worth(ratios: Sequence[dict[str, float]]) -> tuple[PartWorth, ...]:
     """
     if not ratios:
         return ()
-    draws = Draws(len(ratios))
-    found = []
-    for part in PARTS:
-        logs = np.array([math.log(each[""] / each[part]) for each in ratios])
-        gain = draws.interval(logs[draws.index], logs, exp_mean)
-        found.append(PartWorth(part=part, gain=gain, better=int(np.sum(logs > math.log(1.01)))))
-    return tuple(found)
+    gains = {part: gain_of([(each[""], each[part]) for each in ratios]) for part in PARTS}
+    return tuple(PartWorth(part=part, gain=gain.mean, better=gain.better) for part, gain in gains.items())
+
+
+class Gain(NamedTuple):
+    """Ratios with a part over those without it, problem by problem."""
+
+    mean: Interval
+    """Geometric mean."""
+    better: int
+    """Problems with a higher ratio with the part, by more than 1 %."""
+    worse: int
+
+
+def gain_of(pairs: Sequence[tuple[float, float]]) -> Gain:
+    """Compare ratios with a part and without it, at least one pair."""
+    logs = np.array([math.log(whole / without) for whole, without in pairs])
+    draws = Draws(len(pairs))
+    mean = draws.interval(logs[draws.index], logs, exp_mean)
+    return Gain(mean, better=int(np.sum(logs > MORE)), worse=int(np.sum(logs < -MORE)))

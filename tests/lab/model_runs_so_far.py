@@ -10,8 +10,8 @@ from typing import Any, get_args
 
 from egg_graph.bench.writing import markdown_table, write_results
 from egg_graph.model_requests import read_requests
-from egg_graph.schema import USABLE, Environment, StageName, Usage, Value
-from tests.lab.kept_evaluations import highest_ratio, judged_calls, kept_evaluation
+from egg_graph.schema import USABLE, CallEntry, Environment, StageName, Usage, Value
+from tests.lab.kept_evaluations import first_evaluation, highest_ratio, judged_calls, kept_evaluation
 from tests.lab.model_runs import ModelRuns, PlannedRun, Terms
 from tests.lab.model_seeds import ratio_or_dash
 
@@ -63,37 +63,32 @@ class SoFarResults(Value):
 def read_so_far(runs: ModelRuns) -> SoFarResults:
     """Make the rows from what the runs have kept so far."""
     named = {problem: Path(path).name for problem, path in runs.terms.references.items()}
-    results = SoFarResults(terms=runs.terms.model_copy(update={"references": named}))
-    rows = []
+    environment, rows = None, []
     for problem in runs.terms.references:
         planned = PlannedRun(problem, "model")
         folder = runs.run_folder(planned)
-        if folder is not None and any(call.attempt for call in judged_calls(folder)):
-            rows.append(_row(planned, folder, runs))
-            kept = (kept_evaluation(folder, call.candidate) for call in judged_calls(folder))
-            machine = next((one.environment for one in kept if one is not None), None)
-            results = results.model_copy(update={"environment": results.environment or machine})
-    return results.model_copy(update={"rows": tuple(rows)})
+        calls = [] if folder is None else judged_calls(folder)
+        if folder is not None and any(call.attempt for call in calls):
+            rows.append(_row(runs, planned, folder, calls))
+            first = first_evaluation(folder, calls)
+            environment = environment or (None if first is None else first.environment)
+    terms = runs.terms.model_copy(update={"references": named})
+    return SoFarResults(terms=terms, environment=environment, rows=tuple(rows))
 
 
-def _row(planned: PlannedRun, folder: Path, runs: ModelRuns) -> SoFarRow:
-    calls = judged_calls(folder)
+def _row(runs: ModelRuns, planned: PlannedRun, folder: Path, calls: list[CallEntry]) -> SoFarRow:
     written = [call for call in calls if call.attempt]
-    best: dict[str, float] = {}
-    for call in calls:
-        kept = kept_evaluation(folder, call.candidate) if call.status in USABLE else None
-        if kept is not None and kept.timing is not None:
-            stage = call.stage if call.attempt else ""
-            best[stage or ""] = max(best.get(stage or "", 0.0), kept.timing.ratio)
+    contender, best = _best_ratios(folder, calls)
     reached = tuple(stage for stage in STAGES if any(call.stage == stage for call in written))
     after: dict[StageName, float | None] = {}
-    for number, stage in enumerate(STAGES, 1):
-        known = [best[name] for name in ("", *STAGES[:number]) if name in best]
-        after[stage] = max(known) if known and stage in reached else None
+    highest = contender
+    for stage in STAGES:
+        highest = max((ratio for ratio in (highest, best.get(stage)) if ratio is not None), default=None)
+        after[stage] = highest if stage in reached else None
     return SoFarRow(
         problem=planned.problem,
         ended=runs.ended(planned),
-        contender=best.get(""),
+        contender=contender,
         first_try=written[0].status,
         kernels=len(written),
         right=sum(call.status in USABLE for call in written),
@@ -102,6 +97,20 @@ def _row(planned: PlannedRun, folder: Path, runs: ModelRuns) -> SoFarRow:
         expert=highest_ratio(runs.run_folder(PlannedRun(planned.problem, "expert"))),
         usage=sum((request.usage for request in read_requests(folder)), Usage()),
     )
+
+
+def _best_ratios(folder: Path, calls: list[CallEntry]) -> tuple[float | None, dict[StageName, float]]:
+    """The ratio of attempt 0, if it is right, and the highest ratio of a right kernel of each stage."""
+    contender, best = None, dict[StageName, float]()
+    for call in calls:
+        kept = kept_evaluation(folder, call.candidate) if call.status in USABLE else None
+        if kept is None or kept.timing is None:
+            continue
+        if not call.attempt:
+            contender = kept.timing.ratio
+        elif call.stage is not None:
+            best[call.stage] = max(best.get(call.stage, 0.0), kept.timing.ratio)
+    return contender, best
 
 
 def summarize_so_far(rows: Sequence[SoFarRow]) -> dict[str, Any]:

@@ -1,17 +1,12 @@
 """What each part of a model's run was worth, told from runs of the same problems without it: matched pairs."""
 
-import math
 from collections.abc import Sequence
 from statistics import geometric_mean, median
 
-import numpy as np
-
-from egg_graph.bench.statistics import Draws, Interval, exp_mean
+from egg_graph.bench.statistics import Interval
 from egg_graph.schema import Value
+from tests.lab.model_runs_parts import gain_of
 from tests.lab.model_runs_table import ModelRunRow
-
-MORE = math.log(1.01)
-"""Logarithm of the ratio from which on a kernel counts as faster than another."""
 
 
 class PartLeftOut(Value):
@@ -53,16 +48,15 @@ def parts_left_out(rows: Sequence[ModelRunRow], others: Sequence[ModelRunRow]) -
 
 def _left_out(part: str, pairs: Sequence[tuple[ModelRunRow, ModelRunRow]]) -> PartLeftOut:
     ratios = [(row.without[""], other.without[""]) for row, other in pairs]
-    logs = np.array([math.log(one / other) for one, other in ratios])
-    draws = Draws(len(pairs))
+    gain = gain_of(ratios)
     return PartLeftOut(
         part=part,
         pairs=len(pairs),
         whole=geometric_mean(one for one, _ in ratios),
         without=geometric_mean(other for _, other in ratios),
-        gain=draws.interval(logs[draws.index], logs, exp_mean),
-        better=int(np.sum(logs > MORE)),
-        worse=int(np.sum(logs < -MORE)),
+        gain=gain.mean,
+        better=gain.better,
+        worse=gain.worse,
         calls_whole=median(row.cost.calls for row, _ in pairs),
         calls_without=median(other.cost.calls for _, other in pairs),
         tokens_whole=median(row.cost.input_tokens for row, _ in pairs),
