@@ -155,4 +155,6 @@ def test_a_broken_reference_is_one_line_and_exit_2(judge, tmp_path, broken):
     result = judge(RIGHT, "--json", "--target", "h200", reference="broken.py")
     assert result.returncode == 2, result.stdout + result.stderr
     assert len(result.stderr.strip().splitlines()) == 1, result.stderr
-    assert result.stdout == ""
+    told = json.loads(result.stdout)
+    assert told["status"] == "bad_input" and not told["usable"]
+    assert result.stderr.strip().endswith(told["reason"])

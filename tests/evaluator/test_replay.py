@@ -198,6 +198,22 @@ def test_both_measurements_have_to_say_the_same(
     assert (told.reason == "right") == agrees
 
 
+@pytest.mark.parametrize(
+    ("first", "ratio", "status"),
+    [("faster", 188.0, "faster"), ("faster", 1.0, "inconclusive"), ("inconclusive", 188.0, "inconclusive")],
+)
+def test_a_kernel_that_is_faster_by_the_clock_that_counts_most_of_it_stays_faster(
+    h200: Hardware, first: Status, ratio: float, status: Status
+) -> None:
+    disputed = timed(h200, "inconclusive", ratio)
+    assert disputed.timing is not None
+    disputed = disputed.model_copy(update={"timing": disputed.timing.model_copy(update={"clock": "host"})})
+    told = confirmed(disputed, timed(h200, first, 491.0))
+    assert told.status == status
+    assert told.timing is not None and told.timing.ratio == ratio
+    assert "491.00x" in told.rungs[-1].statement
+
+
 def test_what_the_finalists_judge_rejects_is_rejected(h200: Hardware) -> None:
     finding = Finding(kind="wrong_values", message="differs")
     told = confirmed(

@@ -11,7 +11,7 @@ from egg_graph.cli.files import read_candidate, read_task
 from egg_graph.cli.options import DEVICE, DOMAIN, PRECISION
 from egg_graph.cli.verdict import show_verdict
 from egg_graph.context import Device, check_device
-from egg_graph.schema import Candidate, Domain, Evaluation, KernelTask, Precision
+from egg_graph.schema import Candidate, Domain, EggError, Evaluation, InfrastructureError, KernelTask, Precision
 
 
 def evaluate(
@@ -39,12 +39,18 @@ def evaluate(
     3 if the machine failed.
     The kernel is judged as a finalist, with everything there is time for; --quick leaves the slow rungs out.
     With --json the last line of standard output is one JSON object: status, reason, usable, proven, not_proven,
-    not_preserved, and the whole evaluation.
+    not_preserved, and the whole evaluation; where there is none, status is bad_input or infra_error.
     """
-    check_device(device)
-    task = read_task(reference, precision, domain=domain, target=target, triton_only=triton_only, knowledge=knowledge)
-    kernel = read_candidate(candidate)
-    evaluation = _judge(task, kernel, finalist=not quick, device=device, timeout=timeout, profile=profile)
+    try:
+        check_device(device)
+        options: dict[str, Any] = {"domain": domain, "target": target, "triton_only": triton_only}
+        task = read_task(reference, precision, knowledge=knowledge, **options)
+        kernel = read_candidate(candidate)
+        evaluation = _judge(task, kernel, finalist=not quick, device=device, timeout=timeout, profile=profile)
+    except EggError as error:
+        if as_json:
+            typer.echo(json.dumps({"status": _status(error), "reason": str(error), "usable": False}))
+        raise
     if evidence_file is not None:
         from egg_graph.runs.evidence import make_record, write_record
 
@@ -57,6 +63,11 @@ def evaluate(
             stdout().print(f"record    {plain(evidence_file)}", soft_wrap=True)
     if not evaluation.usable:
         raise typer.Exit(REJECTED)
+
+
+def _status(error: EggError) -> str:
+    """The status of what ended without an evaluation."""
+    return "infra_error" if isinstance(error, InfrastructureError) else "bad_input"
 
 
 def _judge(task: KernelTask, candidate: Candidate, *, finalist: bool, **settings: Any) -> Evaluation:

@@ -12,13 +12,15 @@ from egg_graph.context import Context
 
 DEVICE = typer.Option(help="Where to judge: on a GPU, without one, or as it comes.")
 PRECISION = typer.Option(help="Precision policy; it binds both sides alike.")
-DOMAIN = typer.Option(help="Inputs on which the kernel has to be right; nonfinite makes infinities part of them.")
+DOMAIN = typer.Option(
+    help="Inputs on which the kernel has to be right; nonfinite makes infinities part of them, though not NaN."
+)
 OUT = typer.Option(help="Results: .json, and a page .md beside it.")
 MODEL = typer.Option(
     metavar="[ROLE=]NAME",
     help="Chat model that plays the team, such as openai:gpt-5 or anthropic:claude-opus-5; repeat it with "
     "analyst=, coder= or debugger= before the name to give that role another; several coder= draft side by side "
-    "(--width).",
+    "(--width). With handoff or handoff:FOLDER another agent, or you, answer each prompt in a file.",
     show_default="the embedded expert",
 )
 EVALUATOR = typer.Option(

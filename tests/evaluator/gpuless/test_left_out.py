@@ -15,15 +15,25 @@ NEGATED = Check(
 )
 
 
-def told(found: ProcessOutcome, dropped: dict[str, str], left_out: dict[str, str]) -> dict[str, tuple[str, str]]:
-    """Rungs of other inputs and uses, by name: outcome and statement."""
+def judged(
+    found: ProcessOutcome, dropped: dict[str, str], left_out: dict[str, str], domain: str = "finite"
+) -> EvaluationBuilder:
+    """What the rungs of other inputs and uses come to."""
     problem: Any = SimpleNamespace(
-        dropped_families={"shrunk": dropped}, uses=lambda name: SimpleNamespace(left_out=left_out)
+        dropped_families={"shrunk": dropped},
+        uses=lambda name: SimpleNamespace(left_out=left_out),
+        task=SimpleNamespace(domain=domain),
     )
+    jobs: Any = SimpleNamespace(timeout=60.0)
     nothing: Any = None
-    correctness = InterpretedCorrectness(nothing, problem, nothing, EvaluationBuilder(), nothing)
+    correctness = InterpretedCorrectness(jobs, problem, nothing, EvaluationBuilder(), nothing)
     correctness._families("shrunk", found)
-    return {rung.name: (rung.outcome, rung.statement) for rung in correctness.beside.rungs}
+    return correctness.beside
+
+
+def told(found: ProcessOutcome, dropped: dict[str, str], left_out: dict[str, str]) -> dict[str, tuple[str, str]]:
+    """Their outcome and statement, by name."""
+    return {rung.name: (rung.outcome, rung.statement) for rung in judged(found, dropped, left_out).rungs}
 
 
 def test_families_and_uses_that_were_left_out_are_not_proven() -> None:
@@ -43,3 +53,18 @@ def test_where_no_family_was_tried_nothing_is_proven_of_other_inputs(left_out: l
     assert rungs["other_inputs"] == ("skipped", f"inputs came only from get_inputs' own distribution{reason}")
     assert ("inputs_left_out" in rungs) is bool(left_out)
     assert "uses_left_out" not in rungs
+
+
+def test_the_verdict_counts_the_families_that_there_was_no_time_for() -> None:
+    builder = judged(ProcessOutcome(left_out=["huge", "infinite"]), {}, {})
+    builder.checks.append(NEGATED)
+    assert not builder.failed
+    assert builder._worst_check().endswith("; not timed; no time for 2 families of inputs")
+
+
+def test_where_infinities_belong_to_the_domain_a_kernel_too_slow_for_them_is_not_right() -> None:
+    builder = judged(ProcessOutcome(left_out=["huge", "minus_infinite"]), {}, {}, domain="nonfinite")
+    (finding,) = builder.findings
+    assert finding.kind == "timeout"
+    assert finding.message == "no time for inputs minus_infinite, which domain nonfinite asks for"
+    assert not judged(ProcessOutcome(left_out=["huge"]), {}, {}, domain="nonfinite").failed

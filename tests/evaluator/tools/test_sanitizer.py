@@ -18,8 +18,9 @@ from egg_graph.evaluator.host.fork_server import ForkServer
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.tools import sanitizer_rung
 from egg_graph.evaluator.tools.sanitizer_report import TOOLS
+from egg_graph.evaluator.tools.sanitizer_rung import ToolResult, without_unseen_writes
 from egg_graph.evaluator.worker import planted_fault, sanitize_job, single_forward
-from egg_graph.schema import Hardware, KernelTask
+from egg_graph.schema import Finding, Hardware, KernelTask
 from tests.evaluator.gpu.stand_ins import REFERENCE
 
 PLAYER = """#!{python}
@@ -147,6 +148,17 @@ def test_what_one_tool_finds_fails_the_rung(sanitized: Callable[..., EvaluationB
     assert [(rung.name, rung.outcome) for rung in builder.rungs] == [("sanitizer", "failed")]
     assert [finding.kind for finding in builder.findings] == ["out_of_bounds"]
     assert "kernel k" in builder.findings[0].where
+
+
+def test_a_read_of_what_a_library_may_have_written_is_told_and_rejects_nothing() -> None:
+    read = Finding(kind="uninitialised_read", message="Uninitialized __global__ memory read", where="kernel pack")
+    initcheck = ToolResult("initcheck", (read,))
+    told = without_unseen_writes(initcheck, ("aten.addmm.default",))
+    assert not told.findings
+    assert "Uninitialized" in told.why and "kernel pack" in told.why and "aten.addmm.default" in told.why
+    assert without_unseen_writes(initcheck, ()) == initcheck, "nobody else wrote"
+    memcheck = ToolResult("memcheck", (read.model_copy(update={"kind": "out_of_bounds"}),))
+    assert without_unseen_writes(memcheck, ("aten.addmm.default",)) == memcheck
 
 
 def test_options_that_a_version_does_not_have_are_left_out(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Literal
 
 from egg_graph.evaluator.evidence.findings import reason_of, rejecting, status_of
 from egg_graph.evaluator.evidence.rungs import RungName
-from egg_graph.evaluator.evidence.statements import worst_check
+from egg_graph.evaluator.evidence.statements import count, worst_check
 from egg_graph.evaluator.progress import report_progress
 from egg_graph.evaluator.wire.launches import Launch
 from egg_graph.schema import (
@@ -53,6 +53,8 @@ class EvaluationBuilder:
     """Launches at full shape, as far as they are known without a GPU."""
     short_of_memory: str = ""
     """What the GPU's memory did not hold; empty where it held everything."""
+    late_families: list[str] = field(default_factory=list)
+    """Input families that were left out for time."""
 
     @property
     def failed(self) -> bool:
@@ -102,6 +104,7 @@ class EvaluationBuilder:
         self.kernelbench = self.kernelbench or other.kernelbench
         self.integrity = self.integrity or other.integrity
         self.log = self.log or other.log
+        self.late_families += other.late_families
 
     def conclude(
         self,
@@ -148,9 +151,12 @@ class EvaluationBuilder:
         if not self.checks:
             return "nothing spoke against it"
         worst = worst_check(self.checks)
+        late = f"; no time for {count(len(self.late_families), 'family', 'families')} of inputs" * bool(
+            self.late_families
+        )
         return (
             f"right in {len(self.checks)} checks: worst error {worst.error:.1e} of a budget of {worst.budget:.1e} "
-            f"({worst.label}); not timed"
+            f"({worst.label}); not timed{late}"
         )
 
 

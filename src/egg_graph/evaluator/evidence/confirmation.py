@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from egg_graph.schema import Confirmation, Evaluation, Profile, Rung, Status
+from egg_graph.schema.evaluation import RESOLUTION
 
 RUNG = "confirmation"
 FAR = 0.1
@@ -12,7 +13,8 @@ FAR = 0.1
 def confirmed(finalist: Evaluation, first: Evaluation) -> Evaluation:
     """Hold a finalist's evaluation, made in fresh processes on fresh inputs, against the first judge's.
 
-    `faster` and `slower` stay only where both say so. What the finalist's judge rejects is rejected.
+    `faster` and `slower` stay only where both say so. Where the clocks disagree the second time, and the kernel is
+    faster even by the one that counts most, that ratio is told. What the finalist's judge rejects is rejected.
 
     Args:
         finalist: the evaluation that is told.
@@ -37,6 +39,9 @@ def confirmed(finalist: Evaluation, first: Evaluation) -> Evaluation:
     )
     timing = finalist.timing.model_copy(update={"confirmation": confirmation})
     measured = finalist.model_copy(update={"timing": timing})
+    if first.status == "faster" and _faster_by_every_clock(finalist):
+        words = f"measured before, by another judge: {earlier}, and by clocks that agreed"
+        return _told(measured, "faster", words, passed=True)
     if finalist.status != first.status:
         words = f"measured before, by another judge: {earlier}, {first.status} where it is {finalist.status} now"
         return _told(measured, "inconclusive", words, passed=False)
@@ -44,6 +49,14 @@ def confirmed(finalist: Evaluation, first: Evaluation) -> Evaluation:
     if not agrees:
         return _told(measured, finalist.status, f"{words}, but by another factor", passed=False)
     return _told(measured, finalist.status, words, passed=True)
+
+
+def _faster_by_every_clock(finalist: Evaluation) -> bool:
+    """Whether clocks disagree about a kernel that is faster by the clock that counts most of it."""
+    timing = finalist.timing
+    if finalist.status != "inconclusive" or timing is None or timing.clock == "events":
+        return False
+    return timing.ratio_low > 1 + RESOLUTION
 
 
 def _profile(finalist: Evaluation, first: Evaluation) -> Profile:

@@ -21,6 +21,7 @@ from egg_graph.evaluator.gpuless.masked_lanes import may_be_zero, name_loads
 from egg_graph.evaluator.gpuless.process_outcome import ProcessOutcome
 from egg_graph.evaluator.problem.case import Unevaluable
 from egg_graph.evaluator.problem.case_store import ALIGNED, LONG, SMALL
+from egg_graph.evaluator.problem.families import FAMILIES
 from egg_graph.evaluator.problem.plan import ANOTHER_SHAPE, Call, interpreter_calls
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.wire.launches import Launch
@@ -337,6 +338,12 @@ class InterpretedCorrectness:
             self.beside.fail("other_inputs", families.findings)
             return
         self.beside.findings += families.findings
+        self.beside.late_families += found.left_out
+        if self.problem.task.domain == "nonfinite" and (
+            late := [family for family in found.left_out if FAMILIES[family].makes_infinities]
+        ):
+            self.beside.fail("other_inputs", [_no_time_for_infinities(late, self.jobs.timeout)])
+            return
         missing = {**self.problem.dropped_families.get(name, {}), **dict.fromkeys(found.left_out, "no time")}
         if tried := dict.fromkeys(check.family for check in families.checks):
             where = f"right on inputs {', '.join(tried)} at {name} shape in the guarded interpreter"
@@ -360,6 +367,15 @@ class InterpretedCorrectness:
                 missing[ANOTHER_SHAPE] = f"it refuses them: {self.refused_use}"
             if missing:
                 self.beside.skipped("uses_left_out", left_out_statement("not tried", missing))
+
+
+def _no_time_for_infinities(families: list[str], timeout: float) -> Finding:
+    """That a kernel is too slow in the interpreter to be judged on inputs that belong to the domain."""
+    return Finding(
+        kind="timeout",
+        message=f"no time for inputs {', '.join(families)}, which domain nonfinite asks for",
+        cure=f"give --timeout more than {timeout:g} s, or launch fewer or smaller programs",
+    )
 
 
 def _refused_use(found: ProcessOutcome) -> Finding | None:

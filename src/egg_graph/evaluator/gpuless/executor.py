@@ -23,8 +23,8 @@ from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.wire import exchange
 from egg_graph.schema import Candidate
 
-OPTIONAL_SECONDS = 8.0
-"""Try no further input family after this processor time [s]."""
+OPTIONAL_SHARE = 8 / 60
+"""Try no further input family after this share of the time that a run of the candidate may take, as processor time."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class InterpreterExecutor:
                 "arguments": self.problem.arguments(calls[0].case.overrides),
                 "calls": _written(calls, folder),
                 "call_seconds": seconds,
-                "optional_seconds": min(OPTIONAL_SECONDS, self.jobs.timeout / 2),
+                "optional_seconds": self.jobs.timeout * OPTIONAL_SHARE,
                 "whole_steps": whole_steps,
                 "zero_lanes": zero_lanes,
             }

@@ -59,6 +59,7 @@ PROBLEMS_PART, PROBLEMS_BYTES = 0.15, 2 << 30
 """Evict other tasks when their cases hold more than this fraction of the GPU's memory (without a GPU: these bytes)."""
 FREE_PART = 0.5
 """Evict other tasks when free GPU memory falls below this fraction."""
+NEVER_TRIED = "larger inputs than those of get_inputs; NaN in the inputs"
 REFERENCE_SECONDS = 600
 """Time limit of the reference's own runs before any candidate [s]."""
 DISTURBED: frozenset[FindingKind] = frozenset({"memory_exceeded", "timeout", "crashed"})
@@ -224,7 +225,7 @@ class Judge:
             builder, verdict = self._evaluate(problem, candidate, stage, finalist)
             if self.access.crowded:
                 forget_peak("candidate")  # what others took on this GPU was counted with it
-            _tell_unvaried(problem, builder)
+            _tell_untried(problem, builder)
         if builder.profile.source == "none":
             builder.profile = profile_from_compiler(builder.resources, stage, task.target)
         self.told = True
@@ -364,8 +365,8 @@ def _with_spending(answer: Baseline | Evaluation) -> dict[str, Any]:
     return answer.model_copy(update={"spent": spending_so_far()}).model_dump(mode="json")
 
 
-def _tell_unvaried(problem: Problem, builder: EvaluationBuilder) -> None:
-    """Say of a kernel that nothing speaks against which arguments and sizes it was judged at one value of."""
+def _tell_untried(problem: Problem, builder: EvaluationBuilder) -> None:
+    """Say of a kernel that nothing speaks against which arguments, sizes and inputs it was not tried with."""
     if builder.failed:
         return
     passed = [rung.name for rung in builder.rungs if rung.outcome == "passed"]
@@ -375,6 +376,7 @@ def _tell_unvaried(problem: Problem, builder: EvaluationBuilder) -> None:
         builder.skipped("constructor_arguments", unvaried_statement(arguments))
     if sizes := unvaried_sizes(problem.task.reference, judged):
         builder.skipped("input_sizes", unvaried_sizes_statement(sizes))
+    builder.skipped("inputs_never_tried", NEVER_TRIED)
 
 
 def _machine_faults(builder: EvaluationBuilder) -> list[Finding]:

@@ -11,6 +11,9 @@ from egg_graph.evaluator.problem.error_sums import relative_error
 def describe_tail(wrong: torch.Tensor) -> str:
     """Say that all wrong elements lie at the end of one dimension, which a wrong mask or grid causes; empty if not.
 
+    Some element is wrong at every index of such an end. Where indices among the wrong ones hold right elements alone,
+    the errors are scattered, and where they begin is an accident.
+
     Args:
         wrong: boolean mask of the wrong elements.
     """
@@ -18,8 +21,9 @@ def describe_tail(wrong: torch.Tensor) -> str:
         return ""
     index = wrong.nonzero()
     for dim in range(wrong.dim()):
-        size, first = wrong.shape[dim], int(index[:, dim].min())
-        if size > 1 and first > 0:
+        size, at = wrong.shape[dim], torch.unique(index[:, dim])
+        first = int(at[0])
+        if size > 1 and first > 0 and len(at) == size - first:
             return f"; all at index >= {first} of dimension {dim} (size {size})"
     return ""
 

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from egg_graph.evaluator.problem.reference import Reference, load_reference, one_line
+from egg_graph.evaluator.problem.reference import Reference, load_reference, one_line, where_in
 from egg_graph.schema import BadInput
 
 if TYPE_CHECKING:
@@ -134,12 +134,14 @@ class ShapeTrials:
         """Measure one forward if there is time; that of a module with more than `most` elements is not run."""
         if self.sizes and time.thread_time() > self.deadline:
             return
+        reference = None
         try:
-            self.sizes[key] = _measure(load_reference(self.source, dict(key)), most)
+            reference = load_reference(self.source, dict(key))
+            self.sizes[key] = _measure(reference, most)
         except _TooLarge:
             self.too_large.add(key)
         except Exception as error:  # noqa: BLE001 - any failure at all is this trial's answer
-            self.last_failure = one_line(error)
+            self.last_failure = _words(error, reference)
             self.sizes[key] = None
 
     def runs(self, overrides: Mapping[str, int]) -> bool:
@@ -149,10 +151,12 @@ class ShapeTrials:
         """
         key = tuple(sorted(overrides.items()))
         if key not in self.answers:
+            reference = None
             try:
-                self.answers[key] = _try_answers(load_reference(self.source, overrides))
+                reference = load_reference(self.source, overrides)
+                self.answers[key] = _try_answers(reference)
             except Exception as error:  # noqa: BLE001 - any failure at all is this trial's answer
-                self.last_failure = one_line(error)
+                self.last_failure = _words(error, reference)
                 self.answers[key] = None
         answer = self.answers[key]
         if answer is None:
@@ -188,6 +192,12 @@ def output_shapes(reference: Reference) -> list[tuple[int, ...]]:
     except Exception:  # noqa: BLE001 - it does not run under fake tensors, so nothing is known
         return []
     return [tuple(x.shape) for x in tree_leaves(outputs) if isinstance(x, torch.Tensor)]
+
+
+def _words(error: Exception, reference: Reference | None) -> str:
+    """A failure on one line, behind the line of the reference that it came from."""
+    line = "" if reference is None else where_in(error, *reference.paths).removeprefix(", ")
+    return f"{line}: {one_line(error)}" if line else one_line(error)
 
 
 def _try_answers(reference: Reference) -> TrialAnswer:
