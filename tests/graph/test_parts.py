@@ -7,9 +7,10 @@ from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from egg_graph import BadInput, Context, ModelRefused, build_egg_graph
 from egg_graph.agents import ModelTeam
 from egg_graph.context import choose_target
+from egg_graph.nodes.history import read_chains
 from egg_graph.nodes.improvement import improves, measure_effect, read_metric
 from egg_graph.nodes.retries import EVALUATOR_RETRY, MODEL_RETRY, is_infrastructure, model_may_recover
-from egg_graph.schema import Environment, InfrastructureError, Usage
+from egg_graph.schema import Attempt, Candidate, Environment, InfrastructureError, Usage
 from egg_graph.team import Team, resolve_team
 from tests.graph.scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel
 
@@ -196,6 +197,37 @@ def test_standing():
     assert improves(evaluation("ok", 2), evaluation("ok", 3))
     assert not improves(evaluation("ok", 2), evaluation("timed", 3))
     assert not improves(evaluation("halfproven", 2), evaluation("ok", 3))
+
+
+def passing(number, *names, word="timed"):
+    """A kernel of `number` ms that passed checks of these names."""
+    (check, *_) = evaluation("ok", 1).checks
+    checks = tuple(check.model_copy(update={"name": name}) for name in names)
+    return evaluation(word, number).model_copy(update={"checks": checks})
+
+
+def test_a_kernel_that_refuses_odd_shapes_needs_a_gain_that_is_worth_them():
+    general = passing(10, "awkward", "full")
+    assert improves(passing(8, "aligned_0", "full"), general)
+    assert not improves(passing(9.5, "aligned_0", "full"), general), "5 % are not worth it"
+    assert improves(passing(9.5, "awkward", "full"), general)
+    assert not improves(passing(1, "aligned_0"), general), "nobody knows whether it is right at full shape"
+    assert not improves(passing(1, "full"), general), "it is right at no reduced shape"
+    assert improves(general, passing(10.5, "aligned_0", "full")), "right at odd shapes is no less than at aligned ones"
+    untimed = passing(10, "shrunk", "awkward", word="ok")
+    assert not improves(passing(1, "shrunk", word="ok"), untimed), "a lower bound is no gain"
+
+
+def test_a_faster_kernel_that_proves_less_is_no_dead_end_and_its_chain_says_what_it_lacks():
+    best = passing(10, "shrunk", "awkward", "full")
+    new = passing(5, "aligned_0")
+    made = []
+    for number, one in enumerate((best, new), 1):
+        written = Candidate(source=kernel("timed", number), author="t", stage="tensor_tiling", mode="seed")
+        judged = one.model_copy(update={"candidate": written.id})
+        made.append(Attempt(number=number, candidate=written, evaluation=judged, improved=number == 1))
+    *_, chain = read_chains(made, made[0].candidate, "tensor_tiling")
+    assert (chain.outcome, chain.lost) == ("less_proven", ("awkward", "full", "shrunk"))
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from egg_graph.schema import (
     Step,
     failure_of,
 )
+from egg_graph.schema.lost_checks import lost_checks
 
 STEPS = 8
 """Most attempts of one chain that are told."""
@@ -86,13 +87,15 @@ def _chain(group: list[Attempt], steps: tuple[Step, ...], before: Evaluation | N
     """
     first, last = group[0], group[-1]
     usable = last.evaluation.usable
+    lost = tuple(sorted(lost_checks(last.evaluation, before))) if usable and before is not None else ()
     return Chain(
         stage=first.candidate.stage,
         mode=first.candidate.mode,
         category="none" if first.analysis is None else first.analysis.category,
         steps=steps,
         attempts=len(group),
-        outcome=_outcome(last),
+        outcome=_outcome(last, before, lost),
+        lost=lost,
         deltas=measure_deltas(before, last.evaluation) if usable and before is not None else (),
         effect=last.effect,
         best=last.evaluation.candidate == best,
@@ -107,10 +110,12 @@ def _passed_over(attempt: Attempt, attempts: Sequence[Attempt]) -> bool:
     return front.number != attempt.number and front.candidate.plan == attempt.candidate.plan
 
 
-def _outcome(last: Attempt) -> ChainOutcome:
+def _outcome(last: Attempt, before: Evaluation | None, lost: tuple[str, ...]) -> ChainOutcome:
     if not last.evaluation.usable:
         return "broken"
-    return "improved" if last.improved else "undecided" if last.undecided else "no_better"
+    if last.improved or last.undecided:
+        return "improved" if last.improved else "undecided"
+    return "less_proven" if lost and before is not None and last.evaluation.merit < before.merit else "no_better"
 
 
 def _steps(group: list[Attempt], failures: dict[str, list[int]]) -> tuple[Step, ...]:

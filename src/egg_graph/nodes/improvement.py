@@ -4,12 +4,16 @@ from collections.abc import Callable, Sequence
 
 from egg_graph.context import Accept
 from egg_graph.schema import SMALL_SPILL, Effect, Evaluation, Expectation
+from egg_graph.schema.lost_checks import lost_checks, only_refuses
 
 NOISE = 0.01
 """Smallest relative gain in time that counts. Medians of one kernel differ by about as much between repeats (H200)."""
+LESS_GENERAL = 0.1
+"""Smallest relative gain that counts where the new kernel refuses a reduced shape that the old one takes."""
 RANKED_BY_TIME = (
     f"Kernels are ranked by their measured median time; a gain of {NOISE:.0%} or less does not count, and no check "
-    "that the best kernel passed may fail."
+    f"that the best kernel passed may fail; one that refuses odd shapes which the best kernel takes has to gain "
+    f"{LESS_GENERAL:.0%}."
 )
 RANKED_UNTIMED = (
     "Nothing is timed here. Kernels are ranked by the lower bound on their time, to two digits, where a bound below "
@@ -23,17 +27,19 @@ RANKED_UNTIMED = (
 def improves(new: Evaluation, old: Evaluation | None) -> bool:
     """True where `new` is usable, better than `old` by merit, and passed every check that `old` passed.
 
-    Two timed kernels are compared by their median times, and a relative gain of `NOISE` or less does not count.
+    Two timed kernels are compared by their median times, and a relative gain of `NOISE` or less does not count. One
+    that refuses shapes that `old` takes, but is right at others, has to gain `LESS_GENERAL`.
     """
     if not new.usable:
         return False
     if old is None or not old.usable:
         return True
-    if not _passed(old) <= _passed(new):
+    lost = lost_checks(new, old)
+    if lost and not only_refuses(new, lost):
         return False
     if new.timing is not None and old.timing is not None:
-        return new.timing.candidate_ms < old.timing.candidate_ms * (1 - NOISE)
-    return new.merit < old.merit
+        return new.timing.candidate_ms < old.timing.candidate_ms * (1 - (LESS_GENERAL if lost else NOISE))
+    return not lost and new.merit < old.merit
 
 
 def front_runner(evaluations: Sequence[Evaluation]) -> int:
@@ -53,14 +59,16 @@ def front_runner(evaluations: Sequence[Evaluation]) -> int:
 
 def _how_far(evaluation: Evaluation) -> tuple[int, int]:
     """How far a kernel that is not usable got."""
-    return len(_passed(evaluation)), sum(rung.outcome == "passed" for rung in evaluation.rungs)
+    return len({check.name for check in evaluation.checks if check.passed}), sum(
+        rung.outcome == "passed" for rung in evaluation.rungs
+    )
 
 
 def undecided(new: Evaluation, old: Evaluation | None) -> bool:
     """True where `new` is right and nothing that was established makes it better or worse than `old`: no clock told."""
     if not new.usable or new.timing is not None or old is None or old.timing is not None:
         return False
-    return _passed(old) <= _passed(new) and new.merit == old.merit
+    return not lost_checks(new, old) and new.merit == old.merit
 
 
 def acceptance_rule(timed: bool, accept: Accept) -> str:
@@ -73,10 +81,6 @@ def acceptance_rule(timed: bool, accept: Accept) -> str:
     end = " At the end PyTorch stays unless the best kernel is faster with confidence."
     told = RANKED_BY_TIME + end * (accept == "faster") if timed else RANKED_UNTIMED
     return f"A kernel is accepted only if its answers are right. {told}"
-
-
-def _passed(evaluation: Evaluation) -> set[str]:
-    return {check.name for check in evaluation.checks if check.passed}
 
 
 def measure_effect(expected: Expectation | None, before: Evaluation | None, after: Evaluation) -> Effect | None:

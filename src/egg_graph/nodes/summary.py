@@ -14,6 +14,8 @@ from egg_graph.routing import (
 from egg_graph.schema import Attempt, Chain, Outcome, StageName, StageSummary, Usage
 from egg_graph.state import StageState
 
+NOT_ACCEPTED = ("less_proven", "no_better", "broken")
+"""Outcomes of a chain after which the best kernel stayed, for a reason that is known."""
 TOO_DEAR = "nothing that is worth its price"
 """How the line begins that says what is left where no plan is worth its price."""
 
@@ -35,7 +37,9 @@ def summarize(state: StageState, stage: StageName, context: Context, *, paid: bo
         attempts=len(attempts),
         tried=tuple(map(_plan, chains)),
         paid=tuple(f"{_plan(c)}{_deltas(c)}" for c in chains if c.outcome == "improved"),
-        failed=tuple(f"{_plan(c)} -> {_why_not(c)}" for c in chains if c.outcome in ("no_better", "broken")),
+        failed=tuple(
+            f"{_plan(c)} -> {_why_not(c)}" for c in chains if c.outcome in ("less_proven", "no_better", "broken")
+        ),
         undecided=tuple(f"{_plan(c)}{_deltas(c)}" for c in chains if c.outcome == "undecided"),
         left=_left(state, context, stage),
         best=None if best is None else best.id,
@@ -103,4 +107,6 @@ def _why_not(chain: Chain) -> str:
     last = chain.steps[-1]
     if chain.outcome == "broken":
         return f"{last.status}: {last.failure}"
+    if chain.outcome == "less_proven":
+        return f"{last.status}, but it did not pass {', '.join(chain.lost)} as the best kernel does{_deltas(chain)}"
     return f"{last.status}, but no better than the best kernel{_deltas(chain)}"

@@ -7,6 +7,7 @@ from markupsafe import Markup
 
 from egg_graph.report.highlighting import difference, highlighted
 from egg_graph.schema import Attempt, Evaluation
+from egg_graph.schema.lost_checks import lost_checks
 
 
 class Shown(NamedTuple):
@@ -99,17 +100,13 @@ def why_not_accepted(attempt: Attempt, before: Sequence[Attempt]) -> str:
     name, old = f"attempt {best.number}", best.evaluation
     if attempt.candidate.id == best.candidate.id:
         return f"the same source as {name}"
-    if missing := _passed(old) - _passed(new):
+    if missing := lost_checks(new, old):
         return f"less proven than {name}, which also passed {', '.join(sorted(missing))}"
     if new.timing is None and old.timing is not None:
         return f"not timed, and {name} was"
     if new.timing is not None and old.timing is not None:
         return _slower(new.timing.candidate_ms, old.timing.candidate_ms, name)
     return _no_better_untimed(new, old, name)
-
-
-def _passed(evaluation: Evaluation) -> set[str]:
-    return {check.name for check in evaluation.checks if check.passed}
 
 
 def _slower(new: float, old: float, name: str) -> str:

@@ -7,9 +7,10 @@ from egg_graph.schema.base import Value
 from egg_graph.schema.candidate import Mode, StageName
 from egg_graph.schema.evaluation import Status
 
-ChainOutcome = Literal["improved", "undecided", "no_better", "broken", "passed_over"]
+ChainOutcome = Literal["improved", "undecided", "less_proven", "no_better", "broken", "passed_over"]
 """`improved`: the last kernel became the best one. `undecided`: it is right, and no clock told whether it is better.
-`no_better`: it is right and no better. `broken`: it is not right. `passed_over`: it is one of several drafts of one
+`less_proven`: it is right and better, and did not pass every check that the best one passed. `no_better`: it is right
+and no better. `broken`: it is not right. `passed_over`: it is one of several drafts of one
 plan that were written side by side, and another one went on."""
 
 
@@ -57,6 +58,8 @@ class Chain(Value):
     attempts: int
     """How many attempts there were in all."""
     outcome: ChainOutcome
+    lost: tuple[str, ...] = ()
+    """Checks that the best kernel before it passed, and its last kernel did not."""
     deltas: tuple[Delta, ...] = ()
     """What the last kernel changed; empty where it is not right, or nothing was measured twice."""
     effect: Effect | None = None
