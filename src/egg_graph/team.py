@@ -1,9 +1,13 @@
 """The Team protocol, and how a `model=` argument becomes a team."""
 
+import re
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from egg_graph.schema import ROLES, Analysis, AnalystBrief, BadInput, CoderBrief, DebuggerBrief, Diagnosis, Draft
+
+WORD = re.compile(r"[^\s,]+(?:,wait=[^\s,]+)?")
+"""One `NAME` or `ROLE=NAME` of several in one text; only a handoff's name holds a comma."""
 
 
 @runtime_checkable
@@ -124,7 +128,8 @@ def read_models(names: Sequence[str], otherwise: str | None = None) -> str | dic
 
     Args:
         names: the words, such as `["openai:gpt-5", "coder=anthropic:claude-opus-5"]`.
-        otherwise: such words in one text, separated by commas or spaces, that hold where `names` says nothing.
+        otherwise: such words in one text, separated by commas or spaces, that hold where `names` says nothing. What
+            ends with `,wait=seconds` is one word.
 
     Returns:
         A name, a mapping from each role to a name (of the coder also to a list of names), or None where nothing is
@@ -134,7 +139,7 @@ def read_models(names: Sequence[str], otherwise: str | None = None) -> str | dic
         BadInput: if a role is unknown, named twice, or has no model.
     """
     roles: dict[str, list[str]] = {}
-    for words in ((otherwise or "").replace(",", " ").split(), names):
+    for words in (WORD.findall(otherwise or ""), names):
         roles |= _read_words(words)
     (everyone,) = roles.pop("", [None])
     if not roles:
@@ -172,8 +177,9 @@ def _read_words(words: Sequence[str]) -> dict[str, list[str]]:
     roles: dict[str, list[str]] = {}
     for word in words:
         before, equals, after = word.strip().partition("=")
-        role, name = (before, after) if equals else ("", before)
-        if equals and role not in ROLES:
+        names_role = equals and ":" not in before  # `handoff:folder,wait=0` does not
+        role, name = (before, after) if names_role else ("", word.strip())
+        if names_role and role not in ROLES:
             raise BadInput(f"model {word!r}: no role {role!r}; the roles are {', '.join(ROLES)}")
         if role in roles and (role != "coder" or name in roles[role]):
             raise BadInput(f"model {word!r}: the {role or 'team'} has the model {roles[role][0]!r} already")

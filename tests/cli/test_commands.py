@@ -139,6 +139,16 @@ def test_without_a_terminal_each_wait_is_a_line(terminal):
     assert console.file.getvalue() == ("" if terminal else f"{wait}\n{wait}\n")
 
 
+@pytest.mark.parametrize("terminal", [False, True])
+def test_why_a_model_is_asked_again_stays_on_the_screen(terminal):
+    console = Console(file=io.StringIO(), width=120, force_terminal=terminal)
+    progress = Progress(console)
+    why = "the answer cannot be used, so the coder is asked again: no code block holds a ModelNew"
+    for doing in ("waits for 001-coder.answer.md", why, "waits for 002-coder.answer.md"):
+        progress({"event": "working", "node": "coder", "doing": doing, "seconds": 3.0})
+    assert console.file.getvalue().count(why) == 1
+
+
 @pytest.mark.parametrize(("eager_ms", "why"), [(None, "; nothing is timed here: lower bounds"), (1.0, "")])
 def test_a_sweep_that_leads_to_no_attempt_says_so(eager_ms, why):
     console = Console(file=io.StringIO(), width=200)

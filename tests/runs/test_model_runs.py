@@ -4,6 +4,7 @@ import functools
 import json
 import logging
 import os
+import re
 import signal
 import time
 from pathlib import Path
@@ -314,3 +315,27 @@ def test_a_lower_budget_at_resume_forbids_the_request_that_waits(tmp_path):
     run = resume(the_run(), max_calls=1)
     assert run.status == "correct" and "max_calls (1) reached" in run.verdict
     assert [prompt.id for prompt in open_prompts(tmp_path / "prompts")] == [plan.id], "another prompt was sent"
+
+
+def test_a_run_finds_its_prompts_from_another_working_directory(tmp_path, monkeypatch):
+    asked = {"evaluator": ScriptedEvaluator(clock=True), "principles": ()}
+    with pytest.raises(AnswerPending, match=re.escape(str(tmp_path / "prompts"))):
+        egg_graph.optimize("relu.py", model="handoff:prompts,wait=0", **asked, **KNOBS)
+    folder = the_run().resolve()
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    with pytest.raises(AnswerPending):
+        egg_graph.resume(folder.name, runs_dir=folder.parent, **asked)
+    assert len(open_prompts(tmp_path / "prompts")) == 1, "the same prompt, asked once"
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
+@pytest.mark.parametrize("by", ["option", "environment"])
+def test_the_command_ends_a_run_that_waits_for_a_file_and_takes_the_answer_when_it_goes_on(by, monkeypatch, tmp_path):
+    name = f"handoff:{tmp_path / 'prompts'},wait=0"
+    monkeypatch.setenv("EGG_MODEL", name if by == "environment" else "")
+    option = ["--model", name] if by == "option" else []
+    given = ["optimize", "relu.py", *option, "--device", "none", "--no-expert-seed", "--target", "h100"]
+    waits = CliRunner().invoke(app, given)
+    assert waits.exit_code == 4 and "no answer yet in" in waits.output, waits.output
+    assert [prompt.role for prompt in open_prompts(tmp_path / "prompts")] == ["coder"]

@@ -8,6 +8,7 @@ from langchain_core.runnables import RunnableConfig
 
 from egg_graph.agents.parsing import Reply, Unreadable
 from egg_graph.agents.requests import BudgetSpent, ModelChannel
+from egg_graph.evaluator.progress import report_progress
 from egg_graph.model_requests import request_log, terms
 from egg_graph.schema import Message, ModelRequest, Usage
 
@@ -61,6 +62,7 @@ async def converse(
         except Unreadable as unreadable:
             problem = unreadable.reason
             mended = (*mended, f"an answer that cannot be used: {problem}")
+            report_progress(f"the answer cannot be used, so the {question.role} is asked again: {problem}")
             complaint = f"Your answer cannot be used: {unreadable.reason}. {unreadable.request}"
             answer = Message(role="assistant", text=reply.text[:_QUOTED] or "(no text)")
             asked = (*question.prompt, answer, Message(role="user", text=complaint))

@@ -124,7 +124,7 @@ def _of_files(name: str, kind: str, place: str, timeout: float | None) -> "BaseC
             wait = float(seconds) if asked else None
         except ValueError as error:
             raise ModelNotLoaded(f"model {name!r}: {seconds!r} are no seconds") from error
-        return HandoffModel(folder=Path(folder) if folder else None, timeout=timeout or PATIENCE, wait=wait)
+        return HandoffModel(folder=Path(folder).absolute() if folder else None, timeout=timeout or PATIENCE, wait=wait)
     if not (requests := read_requests(Path(place)) if place else []):
         raise ModelNotLoaded(
             f"model {name!r}: that folder keeps no request; name a run's folder, such as replay:runs/<id>"

@@ -1,6 +1,8 @@
 """The terminal: consoles, harmless text, errors in one line each, and the exit status that goes with them."""
 
+import os
 import re
+import sys
 from typing import Any
 
 import typer
@@ -11,12 +13,15 @@ from typer.core import TyperGroup
 from egg_graph.schema import AnswerPending, EggError, InfrastructureError
 
 REJECTED, BAD_INPUT, MACHINE_FAILED, PENDING = 1, 2, 3, 4
+FILE_WIDTH = 160
+"""Columns of what is written into a file or a pipe, where COLUMNS says nothing else."""
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def stdout() -> Console:
     """A console on standard output; made per use, so that a redirected stream is honoured."""
-    return Console(highlight=False)
+    wide = not sys.stdout.isatty() and "COLUMNS" not in os.environ
+    return Console(highlight=False, width=FILE_WIDTH if wide else None)
 
 
 def stderr() -> Console:

@@ -1,7 +1,7 @@
 """`egg-graph optimize`: from a PyTorch module to a proven Triton kernel, with live progress."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -230,7 +230,7 @@ def conclude(console: Console, run: "Run") -> None:
         title = f"{task.name}, target {task.target.name}, {task.precision}"
         show_verdict(console, run.evaluation, title=title, tuned=run.state["baseline"].tuned)
     spent = tell_cost(run.usage)
-    tried = f"{len(run.attempts)} attempt{'' if len(run.attempts) == 1 else 's'}"
+    tried = _attempts_words([attempt.number for attempt in run.attempts])
     seconds = run.seconds if run.ledger is None else run.ledger.seconds
     console.print(f"{tried} in {seconds:.0f} s, {spent}")
     tell_early_end(console, run)
@@ -240,6 +240,13 @@ def conclude(console: Console, run: "Run") -> None:
     console.print(f"evidence  {plain(run.folder / 'evidence.json')}, history.jsonl beside it")
     if run.ledger is not None:
         console.print(f"time      {plain(spent_words(run.ledger))}", soft_wrap=True)
+
+
+def _attempts_words(numbers: Sequence[int]) -> str:
+    """How many attempts there were; the contender is number 0, and the budget of attempts does not count it."""
+    own = sum(number > 0 for number in numbers)
+    words = f"{own} attempt{'' if own == 1 else 's'}"
+    return f"{words} and attempt 0" if 0 in numbers else words
 
 
 def spent_words(ledger: "Ledger") -> str:

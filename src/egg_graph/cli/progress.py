@@ -30,6 +30,8 @@ _WORK = {
 """What a node does while it works. Those that are not here take no time."""
 _WAITS = "waits "
 """How a report begins that tells what is waited for."""
+_UNUSABLE = "the answer cannot be used"
+"""How a report begins that tells why a model is asked again."""
 
 
 class Progress:
@@ -133,9 +135,10 @@ class Progress:
             self._print(plain(self.working), soft_wrap=True)
 
     def _tell_wait(self, doing: str) -> None:
-        """Print the beginning of a wait where no last line shows it."""
-        wait = doing if doing.startswith(_WAITS) else ""
-        if wait and wait != self._wait and not self.console.is_terminal:
+        """Print the beginning of a wait where no last line shows it, and why an answer is asked for again."""
+        wait = doing if doing.startswith((_WAITS, _UNUSABLE)) else ""
+        lasting = doing.startswith(_UNUSABLE) or not self.console.is_terminal
+        if wait and wait != self._wait and lasting:
             self._print(plain(wait), soft_wrap=True)
         self._wait = wait
 

@@ -25,6 +25,7 @@ from egg_graph.runs import history
 from egg_graph.runs.checkpoints import open_checkpoints
 from egg_graph.runs.evaluations import RecordedEvaluator
 from egg_graph.runs.folder import change_request, lock, make_folder, read_request, write_request
+from egg_graph.runs.named_folders import absolute_names
 from egg_graph.runs.recorded_memory import recorded_memory
 from egg_graph.runs.reopening import reopen
 from egg_graph.runs.request_log import FolderLog, written_drafts
@@ -178,10 +179,10 @@ def _make_run(
         read_store(path)  # a damaged one is told now, not in the middle of a run
     folder = make_folder(runs_dir, task_name)
     request = {"reference": reference, "name": task_name, **handed_in, "context": asdict(context)}
-    named = evaluator if isinstance(evaluator, str) else None
+    named = absolute_names(evaluator) if isinstance(evaluator, str) else None
     principles = services["principles"]
     kept = None if principles is None else [principle.model_dump(mode="json") for principle in principles]
-    saved = {"model": _saved_model(model, team), "evaluator": named, "principles": kept}
+    saved = {"model": absolute_names(_saved_model(model, team)), "evaluator": named, "principles": kept}
     write_request(folder, {**request, **saved})
     return folder, services
 
