@@ -1,6 +1,8 @@
 """Recordings of runs with models: they replay, they follow prompts that change, and they can leave a reference out."""
 
 import gzip
+import os
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -96,3 +98,15 @@ def test_the_commands_record_what_ended_and_replay_it(runs, tmp_path):
     replayed = CliRunner().invoke(lab, [*words, "--refresh"])
     assert (replayed.exit_code, "relu.json.gz: ends as it did" in replayed.output) == (0, True)
     assert CliRunner().invoke(lab, words[:2]).exit_code == 2, "nobody said where the reference lies"
+
+
+OF_KERNELBENCH = ROOT / "tests" / "recordings" / "kernelbench"
+
+
+@pytest.mark.parametrize("file", sorted(OF_KERNELBENCH.glob("*.json.gz")), ids=lambda file: file.name)
+def test_runs_at_kernelbench_end_as_they_did_where_it_is_at_hand(file):
+    assert left_out(file).startswith("level"), "the benchmark's code is not ours to keep"
+    folder = os.environ.get("EGG_KERNELBENCH")
+    if not folder:
+        pytest.skip("needs EGG_KERNELBENCH, the folder of KernelBench that holds level1, level2 and level3")
+    assert not replay_recording(file, Path(folder))

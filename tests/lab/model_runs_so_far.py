@@ -13,6 +13,7 @@ from egg_graph.model_requests import read_requests
 from egg_graph.schema import USABLE, CallEntry, Environment, StageName, Usage, Value
 from tests.lab.kept_evaluations import first_evaluation, highest_ratio, judged_calls, kept_evaluation
 from tests.lab.model_runs import ModelRuns, PlannedRun, Terms
+from tests.lab.model_runs_course import PartSoFar, parts_section, parts_so_far
 from tests.lab.model_seeds import ratio_or_dash
 
 STAGES: tuple[StageName, ...] = get_args(StageName)
@@ -58,6 +59,8 @@ class SoFarResults(Value):
     terms: Terms
     environment: Environment | None = None
     rows: tuple[SoFarRow, ...] = ()
+    parts: tuple[PartSoFar, ...] = ()
+    """Runs without a part, where there are any."""
 
 
 def read_so_far(runs: ModelRuns) -> SoFarResults:
@@ -73,7 +76,7 @@ def read_so_far(runs: ModelRuns) -> SoFarResults:
             first = first_evaluation(folder, calls)
             environment = environment or (None if first is None else first.environment)
     terms = runs.terms.model_copy(update={"references": named})
-    return SoFarResults(terms=terms, environment=environment, rows=tuple(rows))
+    return SoFarResults(terms=terms, environment=environment, rows=tuple(rows), parts=parts_so_far(runs))
 
 
 def _row(runs: ModelRuns, planned: PlannedRun, folder: Path, calls: list[CallEntry]) -> SoFarRow:
@@ -161,6 +164,7 @@ def so_far_page(results: SoFarResults) -> str:
         "under compute-sanitizer.",
         "",
         *_table(rows),
+        *parts_section(results.parts),
     ]
     return "\n".join(lines) + "\n"
 
