@@ -111,6 +111,16 @@ def test_a_model_that_cannot_play_is_refused_in_one_line_before_anything_runs(
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [(["--width", "0"], "width"), (["--target", "h2000"], "h2000"), (["--max-calls", "-1"], "max_calls")],
+)
+def test_a_wrong_value_is_refused_before_anything_is_announced(egg, reference, words, said):
+    result = egg("optimize", reference, *words)
+    assert result.exit_code == 2 and said in result.stderr
+    assert not result.stdout
+
+
 def test_the_last_line_on_a_terminal_says_who_works_at_what():
     written = io.StringIO()
     console = Console(file=written, force_terminal=True, width=120)

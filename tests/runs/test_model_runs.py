@@ -319,9 +319,10 @@ def test_a_lower_budget_at_resume_forbids_the_request_that_waits(tmp_path):
 
 def test_a_run_finds_its_prompts_from_another_working_directory(tmp_path, monkeypatch):
     asked = {"evaluator": ScriptedEvaluator(clock=True), "principles": ()}
-    with pytest.raises(AnswerPending, match=re.escape(str(tmp_path / "prompts"))):
+    with pytest.raises(AnswerPending, match=re.escape(str(tmp_path / "prompts"))) as pending:
         egg_graph.optimize("relu.py", model="handoff:prompts,wait=0", **asked, **KNOBS)
     folder = the_run().resolve()
+    assert f"go on with egg_graph.resume({folder.name!r}, runs_dir='runs')" in pending.value.__notes__
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     with pytest.raises(AnswerPending):

@@ -18,7 +18,7 @@ from egg_graph.cli.stopping import stoppable
 from egg_graph.cli.sweep_table import show_sweep
 from egg_graph.cli.terms import DEFAULT_RUNS, resume_command, tell_early_end, tell_resumed
 from egg_graph.cli.verdict import show_verdict, tell_cost
-from egg_graph.context import BUDGETS, Accept, Device, SweepOf
+from egg_graph.context import BUDGETS, Accept, Device, SweepOf, check_device, choose_target, make_context
 from egg_graph.schema import AnswerPending, BadInput, Domain, InfrastructureError, ModelRefused, Precision
 from egg_graph.schema.spending import LEAST_SHOWN
 from egg_graph.team import name_models, read_models
@@ -100,6 +100,7 @@ def optimize(
         )
     if resume is None:
         check_reference(reference)
+        _check_knobs(knobs)
     if plan is not None and not plan.strip():
         raise BadInput("--plan is empty: say what to change first, or leave it out")
     models = read_models(model or [], None if resume else os.environ.get(FROM_EGG_MODEL))
@@ -107,6 +108,18 @@ def optimize(
     with _memory(memory is not False) as store:
         run = _run(console, reference, models, name, runs, resume, {**handed_in, **knobs}, store)
     finish_run(console, run)
+
+
+def _check_knobs(knobs: dict[str, Any]) -> None:
+    """Refuse a wrong value before anything is announced.
+
+    Raises:
+        BadInput: if a value is out of its range, there is no such target, or no GPU where one is asked for.
+    """
+    context = make_context(knobs)
+    check_device(context.device)
+    if context.target != "auto":
+        choose_target(context.target, context.knowledge_dir)
 
 
 def finish_run(console: Console, run: "Run") -> None:

@@ -76,7 +76,8 @@ def _advice(evaluation: Evaluation, tuned: TunedBaseline | None) -> list[Rendera
 
 def _numbers(evaluation: Evaluation, tuned: TunedBaseline | None) -> Table:
     table = Table.grid(padding=(0, 2))
-    if check := worst_check(evaluation):
+    check = worst_check(evaluation)
+    if check is not None and (evaluation.usable or not check.passed):  # the error of a passed check rejected nothing
         table.add_row(
             "error", f"{check.error:.2e} of {check.budget:.2e} allowed ({plain(check.label)}, {plain(check.machine)})"
         )

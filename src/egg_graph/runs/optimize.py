@@ -33,7 +33,7 @@ from egg_graph.runs.results import Run, make_run, write_results
 from egg_graph.runs.tunable import write_tunable
 from egg_graph.runs.tune_results import end_tune
 from egg_graph.runs.winner import store_winner
-from egg_graph.schema import BadInput, ModelRefused, Precision, Principle
+from egg_graph.schema import AnswerPending, BadInput, InfrastructureError, ModelRefused, Precision, Principle
 from egg_graph.state import InputState
 from egg_graph.steering.compiled import EggGraph
 from egg_graph.team import Team, check_model, check_width, each_model, plan_refusal, resolve_team
@@ -199,6 +199,9 @@ async def _start(folder: Path, on_event: Listener | None, services: dict[str, An
 
     try:
         return await _run_to_end(folder, listen, services)
+    except (AnswerPending, InfrastructureError) as error:
+        error.add_note(f"go on with egg_graph.resume({folder.name!r}, runs_dir={str(folder.parent)!r})")
+        raise
     except (BadInput, ModelRefused):
         if not attempted:
             await in_thread(partial(shutil.rmtree, folder, ignore_errors=True))
