@@ -59,9 +59,8 @@ def front_runner(evaluations: Sequence[Evaluation]) -> int:
 
 def _how_far(evaluation: Evaluation) -> tuple[int, int]:
     """How far a kernel that is not usable got."""
-    return len({check.name for check in evaluation.checks if check.passed}), sum(
-        rung.outcome == "passed" for rung in evaluation.rungs
-    )
+    checks = {check.name for check in evaluation.checks if check.passed}
+    return len(checks), sum(rung.outcome == "passed" for rung in evaluation.rungs)
 
 
 def undecided(new: Evaluation, old: Evaluation | None) -> bool:

@@ -37,9 +37,7 @@ def summarize(state: StageState, stage: StageName, context: Context, *, paid: bo
         attempts=len(attempts),
         tried=tuple(map(_plan, chains)),
         paid=tuple(f"{_plan(c)}{_deltas(c)}" for c in chains if c.outcome == "improved"),
-        failed=tuple(
-            f"{_plan(c)} -> {_why_not(c)}" for c in chains if c.outcome in ("less_proven", "no_better", "broken")
-        ),
+        failed=tuple(f"{_plan(c)} -> {_why_not(c)}" for c in chains if c.outcome in NOT_ACCEPTED),
         undecided=tuple(f"{_plan(c)}{_deltas(c)}" for c in chains if c.outcome == "undecided"),
         left=_left(state, context, stage),
         best=None if best is None else best.id,

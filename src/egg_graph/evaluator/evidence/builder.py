@@ -151,9 +151,8 @@ class EvaluationBuilder:
         if not self.checks:
             return "nothing spoke against it"
         worst = worst_check(self.checks)
-        late = f"; no time for {count(len(self.late_families), 'family', 'families')} of inputs" * bool(
-            self.late_families
-        )
+        families = count(len(self.late_families), "family", "families")
+        late = f"; no time for {families} of inputs" if self.late_families else ""
         return (
             f"right in {len(self.checks)} checks: worst error {worst.error:.1e} of a budget of {worst.budget:.1e} "
             f"({worst.label}); not timed{late}"

@@ -60,6 +60,7 @@ PROBLEMS_PART, PROBLEMS_BYTES = 0.15, 2 << 30
 FREE_PART = 0.5
 """Evict other tasks when free GPU memory falls below this fraction."""
 NEVER_TRIED = "larger inputs than those of get_inputs; NaN in the inputs"
+"""What is not proven of any kernel."""
 REFERENCE_SECONDS = 600
 """Time limit of the reference's own runs before any candidate [s]."""
 DISTURBED: frozenset[FindingKind] = frozenset({"memory_exceeded", "timeout", "crashed"})
