@@ -15,8 +15,9 @@ from tests.agents.answers import MODULE, fenced
 from tests.evaluator.remote import host
 from tests.graph.scripted import REFERENCE, tunable
 from tests.lab.commands import lab
-from tests.lab.model_runs import ModelRuns, PlannedRun, begin_model_runs, leave_out
+from tests.lab.model_runs import BEGUN, ModelRuns, PlannedRun, begin_model_runs, leave_out
 from tests.lab.model_runs_ahead import judge_ahead, pack, take_answers
+from tests.lab.model_runs_course import parts_section, parts_so_far
 from tests.lab.model_runs_page import model_runs_page
 from tests.lab.model_runs_table import read_model_runs
 from tests.lab.model_runs_without import parts_left_out
@@ -146,6 +147,18 @@ def test_a_part_is_left_out_of_runs_that_share_the_answers_of_equal_prompts(tmp_
     assert (tmp_path / "kept" / "again-without-debugger.json.gz").is_file()
     with pytest.raises(BadInput, match="no knob leaves out 'luck'"):
         leave_out(runs, ["luck"])
+
+    debugger, *_ = told = parts_so_far(runs)
+    assert (debugger.part, debugger.problems) == ("debugger", ("relu", "again"))
+    assert set(debugger.kernels) == {1}, "as many as the run that judged fewer"
+    assert debugger.gain.value == pytest.approx((debugger.whole[0] / debugger.without[0]) ** 0.5)
+    assert "| debugger | 2 |" in "\n".join(parts_section(told))
+    begun = runs.folder / BEGUN
+    ids = json.loads(begun.read_text())
+    begun.write_text(
+        json.dumps(ids | {f"{one} model without debugger": ids[f"{one} model"] for one in ("relu", "again")})
+    )
+    assert "debugger" not in {part.part for part in parts_so_far(runs)}, "the same kernels say nothing of a part"
 
 
 def test_first_kernels_are_told_before_their_runs_end(tmp_path, problems):
