@@ -44,10 +44,12 @@ class PartSoFar(Value):
 
 def course_of(folder: Path | None) -> list[JudgedKernel]:
     """The kernels that a run has judged; empty where there is no run."""
+    if folder is None:
+        return []
     course: list[JudgedKernel] = []
     best = 1.0
-    for call in [] if folder is None else judged_calls(folder):
-        kept = kept_evaluation(folder, call.candidate) if folder is not None and call.status in USABLE else None
+    for call in judged_calls(folder):
+        kept = kept_evaluation(folder, call.candidate) if call.status in USABLE else None
         if kept is not None and kept.timing is not None:
             best = max(best, kept.timing.ratio)
         if call.attempt:
