@@ -3,8 +3,9 @@
 import pytest
 
 from egg_graph import Context, build_egg_graph
+from egg_graph.runs.evaluations import RecordedEvaluator, ReplayEvaluator
 from egg_graph.schema import InfrastructureError, Usage
-from tests.graph.scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel
+from tests.graph.scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel, tunable
 
 FIRST = "algorithmic_structure"
 EXPERTS = kernel("ok", 5)
@@ -104,3 +105,13 @@ def test_there_is_none_without_need(go, why):
     team.calls_models = why != "team"
     _, state = go(team, given={"kernel": kernel("ok", 7)} if why == "handed in" else {}, expert_seed=why != "knob")
     assert [a.number for a in state["attempts"]] == [1]
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_a_replay_judges_the_kernel_that_was_attempt_0_and_not_its_finalist(go, tmp_path, number):
+    recorded = RecordedEvaluator(lambda: ScriptedEvaluator(clock=True), tmp_path)
+    written = tunable("ok", 1 + number / 8, FIRST, [2])
+    _, before = go(paid(kernel("bad")), expert=written, evaluator=recorded)
+    assert before["kernel"] != written and before["attempts"][0].candidate.source == written
+    _, again = go(paid(kernel("bad")), expert="# of another version", evaluator=ReplayEvaluator(tmp_path))
+    assert again["attempts"][0].candidate.source == written and again["kernel"] == before["kernel"]

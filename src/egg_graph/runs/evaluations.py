@@ -245,9 +245,12 @@ class ReplayEvaluator:
     def contender_before(self, author: str) -> Draft:
         """The contender that the run judged, written by the `author` of then: another version writes another kernel."""
         for path in sorted(self._folder.glob("*-*.json")):
-            kept = self._read(path.name, "it has no contender").get("candidate")
-            if isinstance(kept, dict) and (kept["author"], kept["mode"]) == (author, "seed"):
-                return Draft(source=kept["source"], note=kept["plan"])
+            kept = self._read(path.name, "it has no contender")
+            written = kept.get("candidate")
+            if not isinstance(written, dict) or kept["finalist"]:  # its finalist is the same kernel with plain constants
+                continue
+            if (written["author"], written["mode"]) == (author, "seed"):
+                return Draft(source=written["source"], note=written["plan"])
         return Draft(problem="the run that is replayed had no contender")
 
     def _answer(self, kind: TypeAdapter[T], name: str, missing: str) -> T:

@@ -131,6 +131,15 @@ def test_an_answer_that_changes_with_what_lies_beside_an_input_is_found(
     assert GpuExecutor(session_of(harmless), problem, "stand-in").carry_out(first_group(case, other)).findings == []
 
 
+@pytest.mark.parametrize("odd", range(1, 8))
+def test_an_answer_that_differs_in_one_call_does_not_hang_on_what_lies_beside_an_input(
+    session_of: Open, problem: Problem, case: Case, other: Case, odd: int
+) -> None:
+    body = f"self.calls = getattr(self, 'calls', 0) + 1\n{RIGHT} + (2.0 if self.calls == {odd} else 1.0)"
+    judged = GpuExecutor(session_of(body), problem, "stand-in").carry_out(first_group(case, other))
+    assert "wrong_values" in kinds(judged) and "out_of_bounds" not in kinds(judged)
+
+
 def test_weights_folded_at_the_first_call_are_stale_after_others_were_loaded(
     session_of: Open, problem: Problem
 ) -> None:
