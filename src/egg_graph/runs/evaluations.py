@@ -247,7 +247,7 @@ class ReplayEvaluator:
         for path in sorted(self._folder.glob("*-*.json")):
             kept = self._read(path.name, "it has no contender")
             written = kept.get("candidate")
-            if not isinstance(written, dict) or kept["finalist"]:  # its finalist is the same kernel with plain constants
+            if not isinstance(written, dict) or kept["finalist"]:  # a finalist has plain constants
                 continue
             if (written["author"], written["mode"]) == (author, "seed"):
                 return Draft(source=written["source"], note=written["plan"])
