@@ -289,7 +289,7 @@ class GroupRun:
         )
 
     def _reads_beside(self, case: Case, targets: Sequence[torch.Tensor]) -> Finding | None:
-        """The answer changes with what lies beside the inputs, and does not without."""
+        """The same bytes beside the inputs give the same answer, and other bytes another one."""
         if case.transient:
             return None
         content = self.shared.content
