@@ -59,6 +59,7 @@ def test_kernelbench_is_chosen_by_level_and_number(kernelbench):
         ({"problems": "1-x"}, "'1-x' is no number"),
         ({"problems": "1-2,77"}, "problems: no 77 in level 1, 2"),
         ({"levels": "2", "problems": "1/1"}, "problems: no 1/1 in level 2"),
+        ({"problems": "2/1,10"}, "10 stands behind 2/1 and names no level: write it with one, as in 2/10"),
         ({"only": "zzz"}, "no problem named 'zzz' in level 1, 2"),
     ],
 )

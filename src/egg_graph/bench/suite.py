@@ -171,12 +171,17 @@ class _Choice(NamedTuple):
 
 
 def _choices(text: str) -> list[_Choice]:
-    found = []
+    found: list[_Choice] = []
     for word in filter(None, (word.strip() for word in text.split(","))):
         match = _CHOICE.fullmatch(word)
         if match is None:
             raise BadInput(f"problems: {word!r} is no number; write 1-10,15 for every level, or 2/18 for one")
         level, first, last = match.groups()
+        if found and found[-1].level and not level:
+            raise BadInput(
+                f"problems: {word} stands behind {found[-1].text} and names no level: write it with one, as in "
+                f"{found[-1].level[5:]}/{word}, or give --levels and numbers alone"
+            )
         found.append(_Choice(word, f"level{level}" if level else "", int(first), int(last or first)))
     return found
 

@@ -12,6 +12,7 @@ from rich.table import Table
 from egg_graph.cli.console import REJECTED, plain, stdout
 from egg_graph.cli.files import read_candidate, read_task
 from egg_graph.cli.options import DEVICE, OUT, PRECISION
+from egg_graph.cli.stopping import stoppable
 from egg_graph.context import Device, check_device
 from egg_graph.schema import Precision
 
@@ -50,19 +51,20 @@ def corpus(
         reason = plain(row.worst.reason)[:140]
         console.print(f"[{color}]{row.outcome:12}[/] {plain(row.header.id)}  {reason}", soft_wrap=True)
 
-    results = run_corpus(
-        folders,
-        out,
-        problems=problems,
-        device=device,
-        repeat=repeat,
-        timeout=timeout,
-        finalist=finalist,
-        only=only or (),
-        keep=keep,
-        workers=workers,
-        on_row=print_row,
-    )
+    with stoppable():
+        results = run_corpus(
+            folders,
+            out,
+            problems=problems,
+            device=device,
+            repeat=repeat,
+            timeout=timeout,
+            finalist=finalist,
+            only=only or (),
+            keep=keep,
+            workers=workers,
+            on_row=print_row,
+        )
     table = Table(box=None, pad_edge=False)
     for name in COLUMNS:
         wide = name in ("name", "expected", "finding")

@@ -1,14 +1,13 @@
 """Judge every file of a corpus, and compare each verdict with what the file's header expects."""
 
+import asyncio
 import math
-import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, nullcontext
 from itertools import groupby
 from pathlib import Path
-from queue import SimpleQueue
 
 from egg_graph.bench.provenance import evaluator_digest, utc_now, version
 from egg_graph.bench.trust.headers import Entry, read_entries
@@ -16,6 +15,7 @@ from egg_graph.bench.trust.rows import CorpusResults, CorpusRow, CorpusRun, corp
 from egg_graph.bench.writing import read_earlier, write_results
 from egg_graph.context import Device, choose_target
 from egg_graph.evaluator import LocalEvaluator, gpu_present
+from egg_graph.evaluator.cancellation import cancellable
 from egg_graph.evaluator.device.detect import visible_gpus
 from egg_graph.schema import BadInput, Candidate, Evaluation, Hardware, InfrastructureError, KernelTask
 
@@ -82,20 +82,17 @@ def run_corpus(
         here = [entry for entry in entries if ladder in entry.header.where]
         earlier = read_earlier(out, results, dict.fromkeys(SAME, True)).rows if keep and out is not None else ()
         collector = _Collector(results, here, earlier, out, on_row)
-        free: SimpleQueue[LocalEvaluator] = SimpleQueue()
-        for local in evaluators:
-            free.put(local)
+        batches = deque(_batches(collector.missing, len(evaluators)))
 
-        def judge(batch: list[Entry]) -> None:
-            local = free.get()
-            try:
-                for entry in batch:
-                    collector.add(_judge(local, entry, hardware, repeat, finalist))
-            finally:
-                free.put(local)
+        async def judge(local: LocalEvaluator) -> None:
+            while batches:
+                for entry in batches.popleft():
+                    collector.add(await cancellable(_judge, local, entry, hardware, repeat, finalist))
 
-        with ThreadPoolExecutor(len(evaluators)) as threads:
-            list(threads.map(judge, _batches(collector.missing, len(evaluators))))
+        async def judge_all() -> None:
+            await asyncio.gather(*map(judge, evaluators))
+
+        asyncio.run(judge_all())  # SIGINT cancels it, and with it the evaluations under way
         return collector.results
 
 
@@ -111,7 +108,7 @@ def _open_evaluators(workers: int, device: Device, timeout: float) -> Iterator[l
 
 
 class _Collector:
-    """Gathers rows in the order of the corpus, and rewrites the results after each. Safe from several threads.
+    """Gathers rows in the order of the corpus, and rewrites the results after each.
 
     Args:
         results: the results without rows.
@@ -135,17 +132,15 @@ class _Collector:
         self.results = results.model_copy(update={"rows": tuple(kept[file] for file in digests if file in kept)})
         self.missing = [entry for entry in entries if _short_path(entry) not in kept]
         self.out, self.on_row = out, on_row
-        self.lock = threading.Lock()
 
     def add(self, row: CorpusRow) -> None:
         """Add a new row."""
-        with self.lock:
-            if self.on_row is not None:
-                self.on_row(row)
-            rows = tuple(sorted((*self.results.rows, row), key=lambda known: self.order[known.file]))
-            self.results = self.results.model_copy(update={"rows": rows})
-            if self.out is not None:
-                write_results(self.out, self.results, corpus_page(self.results), summary=_summary(rows))
+        if self.on_row is not None:
+            self.on_row(row)
+        rows = tuple(sorted((*self.results.rows, row), key=lambda known: self.order[known.file]))
+        self.results = self.results.model_copy(update={"rows": rows})
+        if self.out is not None:
+            write_results(self.out, self.results, corpus_page(self.results), summary=_summary(rows))
 
 
 def assign_gpu(number: int, device: Device) -> str | None:
