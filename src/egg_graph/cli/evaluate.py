@@ -38,8 +38,9 @@ def evaluate(
     Exit status 0 if the candidate may replace the reference, 1 if it is rejected, 2 for bad usage or a bad reference,
     3 if the machine failed.
     The kernel is judged as a finalist, with everything there is time for; --quick leaves the slow rungs out.
-    With --json the last line of standard output is one JSON object: status, reason, usable, proven, not_proven,
-    not_preserved, and the whole evaluation; where there is none, status is bad_input or infra_error.
+    What the judge does is told on standard error. With --json the last line of standard output is one JSON object:
+    status, reason, usable, proven, not_proven, not_preserved, and the whole evaluation; where there is none, status is
+    bad_input or infra_error.
     """
     try:
         check_device(device)
@@ -71,9 +72,10 @@ def _status(error: EggError) -> str:
 
 
 def _judge(task: KernelTask, candidate: Candidate, *, finalist: bool, **settings: Any) -> Evaluation:
+    from egg_graph.cli.judging_progress import JudgingProgress
     from egg_graph.evaluator import LocalEvaluator
 
-    with LocalEvaluator(**settings) as evaluator:
+    with JudgingProgress(), LocalEvaluator(**settings) as evaluator:
         evaluator.baseline(task)  # a reference that does not run is bad input, and told before any verdict
         return evaluator.evaluate(task, candidate, finalist=finalist)
 
