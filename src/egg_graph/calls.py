@@ -303,19 +303,37 @@ def finish(work: Awaitable[T]) -> T:
 def run_loop(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine from synchronous code: in this thread, or in another one if this one runs an event loop already.
 
-    Ctrl-C cancels it, and raises KeyboardInterrupt when it has ended.
+    Ctrl-C cancels it, and raises KeyboardInterrupt when it has ended, with the notes that the cancelled work added.
     """
+    answers: list[T] = []
+    notes: list[str] = []
+
+    async def work_on() -> None:  # of a task that returned the answer asyncio would make a text, to compare handlers
+        try:
+            answers.append(await work)
+        except asyncio.CancelledError as error:
+            notes.extend(getattr(error, "__notes__", ()))
+            raise
+
+    try:
+        if _loop_runs():
+            finish(work_on())
+        else:
+            asyncio.run(work_on())
+    except KeyboardInterrupt as interrupt:
+        for note in notes:
+            interrupt.add_note(note)
+        raise
+    return answers[0]
+
+
+def _loop_runs() -> bool:
+    """Whether this thread runs an event loop."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        answers: list[T] = []
-
-        async def work_on() -> None:
-            answers.append(await work)
-
-        asyncio.run(work_on())  # of a task that returned the answer it would make a text, to compare signal handlers
-        return answers[0]
-    return finish(work)
+        return False
+    return True
 
 
 def blocking(work: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:

@@ -1,4 +1,4 @@
-"""Ctrl-C on the command line: the candidate ends, no model is called any more, and the way to go on is told."""
+"""Ctrl-C: the candidate ends, no model is called any more, and the way to go on is told."""
 
 import os
 import signal
@@ -15,8 +15,25 @@ from tests.paths import IMPORTABLE
 pytestmark = pytest.mark.slow
 
 
+IN_PYTHON = """
+import sys
+from pathlib import Path
+from egg_graph import optimize
+from egg_graph.evaluator import LocalEvaluator
+from tests.runs.looping import LoggedTeam
+
+reference, runs, calls = sys.argv[1:]
+parts = {"team": LoggedTeam(Path(calls)), "evaluator": LocalEvaluator(device="none"), "principles": ()}
+optimize(reference, runs_dir=runs, target="h200", **parts)
+"""
+
+
 def start(calls, temporary, *words):
-    command = [sys.executable, "-m", "tests.runs.looping", str(calls), *map(str, words)]
+    return run(temporary, "-m", "tests.runs.looping", calls, *words)
+
+
+def run(temporary, *words):
+    command = [sys.executable, *map(str, words)]
     environment = {**os.environ, "PYTHONPATH": IMPORTABLE, "COLUMNS": "300", "TMPDIR": str(temporary)}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(command, env=environment, start_new_session=True, **pipes)
@@ -55,3 +72,14 @@ def test_ctrl_c_ends_the_candidate_and_tells_how_to_go_on(tmp_path):
     assert not [process.command for process in there if process.alive]
     assert not list(temporary.iterdir())
     assert calls.read_text().split() == ["write"]
+
+
+def test_ctrl_c_in_python_ends_its_traceback_with_how_to_go_on(tmp_path):
+    (tmp_path / "relu.py").write_text(REFERENCE)
+    temporary, runs = tmp_path / "tmp", tmp_path / "runs"
+    temporary.mkdir()
+    said, there, _, _ = interrupt(run(temporary, "-c", IN_PYTHON, tmp_path / "relu.py", runs, tmp_path / "calls"))
+    (folder,) = runs.iterdir()
+    last = ["KeyboardInterrupt", f"go on with egg_graph.resume({folder.name!r}, runs_dir={str(runs)!r})"]
+    assert said.strip().splitlines()[-2:] == last
+    assert not [process.command for process in there if process.alive]

@@ -1,6 +1,7 @@
 """One call from a PyTorch module to a proven kernel, with a folder that keeps everything and can be resumed."""
 
 import shutil
+from asyncio import CancelledError
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, closing, suppress
 from dataclasses import asdict
@@ -199,7 +200,7 @@ async def _start(folder: Path, on_event: Listener | None, services: dict[str, An
 
     try:
         return await _run_to_end(folder, listen, services)
-    except (AnswerPending, InfrastructureError) as error:
+    except (AnswerPending, InfrastructureError, CancelledError) as error:  # Ctrl-C cancels
         error.add_note(f"go on with egg_graph.resume({folder.name!r}, runs_dir={str(folder.parent)!r})")
         raise
     except (BadInput, ModelRefused):
