@@ -176,16 +176,26 @@ def test_what_the_readme_says_of_runs_of_one_call_follows_from_the_rows():
     ) in readme
 
 
-def test_what_the_readme_says_of_parts_of_a_models_runs_follows_from_the_rows():
-    path = ROOT / "docs" / "results" / "model_runs_parts_h200.json"
+def so_far(name: str) -> SoFarResults:
+    path = ROOT / "docs" / "results" / f"{name}.json"
     results = read_results(json.loads(path.read_text(encoding="utf-8")), SoFarResults)
     assert path.with_suffix(".md").read_text(encoding="utf-8") == so_far_page(results)
+    return results
+
+
+def test_what_the_readme_says_of_parts_of_a_models_runs_follows_from_the_rows():
+    first, third = so_far("model_runs_parts_h200"), so_far("model_runs_three_kernels_h200")
+    worth = {part.part: part for part in (*first.parts, *third.parts)}
     words = {
         "principles": "principles (first kernels)",
-        "inter-stage-context": "summaries of earlier stages",
-        "hierarchy": "two stages: one flat loop instead",
+        "inter-stage-context": "summaries of earlier stages (two or three kernels)",
+        "hierarchy": "two stages: one flat loop instead (three kernels)",
     }
-    rows = [(words[part.part], len(part.problems), part.gain) for part in results.parts]
+    rows = [(word, len(worth[part].problems), worth[part].gain) for part, word in words.items()]
+    assert set(worth["hierarchy"].kernels) == {3} and set(worth["inter-stage-context"].kernels) == {2, 3}
+    (few,) = [part for part in first.parts if part.part == "hierarchy"]
+    assert len(few.problems) == 3 and f"three problems gave the flat loop\n{1 / few.gain.value:.2f}" in README
+    assert len(worth["hierarchy"].problems) == 9 and (worth["hierarchy"].worse, worth["hierarchy"].better) == (6, 2)
     whole = read_results(runs_of_a_model("model_runs_sixteen_h200"), ModelRunResults)
     mine = {worth.part: worth for worth in parts_worth([row.without for row in whole.rows])}
     named = {"debugger": "repairs", "contender": "the expert's attempt 0", "tuner": "the tuner"}
