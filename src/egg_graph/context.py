@@ -181,7 +181,8 @@ class Context:
         default=False,
         metadata=describe(
             "Pay a model for hardware tuning also where nothing is timed and no gain can be shown; without it those "
-            "stages are skipped there. The embedded expert calls no model: it works on them always."
+            "stages are skipped there, and no plan is asked for once the best kernel's bound is the task's floor. The "
+            "embedded expert calls no model: it works on them always."
         ),
     )
     triton_only: bool = field(

@@ -38,7 +38,8 @@ timed, elsewhere what follows from the compiled kernel (limits of occupancy, wav
 After the evaluator a run goes on to `repair`, to `optimize` or to `accept`; a spent budget leads to `accept`. A stage
 that is left out goes from `open` to the next stage (`skip`); so do the tuning stages where nothing is timed and a model
 would have to be paid, which one event, the summaries and the verdict tell (knob `tune_untimed`). A kernel at the task's
-floor goes to the tuner at once (knob `near_floor`). Sources that differ in comments, docstrings and formatting alone
+floor goes to the tuner at once (knob `near_floor`); so does, where a model would have to be paid, one that nothing times
+and whose bound is the floor. Sources that differ in comments, docstrings and formatting alone
 are one program, and judged once: such an attempt tells which one it repeats.
 Where several coders draft side by side (knob `width`), the coder orders the drafts and the evaluator sorts them out;
 each `draft` and each evaluation (`judge`) is a task of its own, and `rank` makes attempts of them: see

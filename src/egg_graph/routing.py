@@ -182,13 +182,26 @@ def untimed_tuning(state: OutputState, context: Context, stage: StageName, *, pa
     return bool(tried(state)) and state.get("best") is not None and not unjudged(state) and not timed(state)
 
 
+def untimed_at_its_best(state: OutputState, context: Context, *, paid: bool) -> bool:
+    """True where a plan would be paid for and could not be accepted: nothing is timed, and no kernel could rank higher.
+
+    Args:
+        paid: whether the team's answers cost calls of a model.
+    """
+    evaluation = evaluation_of_best(state)
+    if not paid or context.tune_untimed or evaluation is None or unjudged(state):
+        return False
+    return evaluation.untimed_at_its_best
+
+
 def after_opening(
     state: OutputState, context: Context, stage: StageName, *, paid: bool
 ) -> Literal["skip", "seed", "judge", "optimize", "tune", "exhausted"]:
     """The first stage that runs writes a seed, also beside a contender; the others start from the kernel at hand.
 
-    A kernel that a person handed in is judged first. Nobody is paid for tuning what nothing times, and nobody is asked
-    about a kernel that is at the floor, or of which no plan is worth its price: only the tuner sweeps its knobs.
+    A kernel that a person handed in is judged first. Nobody is paid for tuning what nothing times, nor for a plan where
+    nothing could rank higher, and nobody is asked about a kernel that is at the floor, or of which no plan is worth its
+    price: only the tuner sweeps its knobs.
 
     Args:
         paid: whether the team's answers cost calls of a model.
@@ -206,7 +219,7 @@ def after_opening(
     if unjudged(state):
         return "judge"
     asked = context.max_optimizations > 0 and not spent and not part_exhausted(state, context, "analyst")
-    return "optimize" if asked else "tune"
+    return "optimize" if asked and not untimed_at_its_best(state, context, paid=paid) else "tune"
 
 
 def after_analysis(state: OutputState) -> Literal["judge", "rewrite", "sweep_or_accept"]:
@@ -283,6 +296,8 @@ def after_evaluation(
     if not attempts[-1].evaluation.usable and repairable:
         return "repair"
     if untimed_tuning(state, context, stage, paid=paid) or at_the_floor(state, context):
+        return "accept"
+    if untimed_at_its_best(state, context, paid=paid):
         return "accept"
     if not_worth_its_price(state, context) or out_of_patience(state, context, stage):
         return "accept"

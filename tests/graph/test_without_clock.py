@@ -115,3 +115,26 @@ def test_a_tuning_stage_that_has_to_write_the_seed_stops_at_it():
     state = go(team, stages=OTHERS[:2])
     assert team.calls() == ["coder", "debugger", "coder"]
     assert [s.outcome for s in state["summaries"]] == ["improved", "skipped"]
+
+
+def test_nobody_is_paid_for_a_plan_where_no_kernel_could_rank_higher():
+    team = ScriptedTeam([kernel("bad"), kernel("ok", FLOOR)], calls_models=True)
+    state = go(team)
+    assert team.calls() == ["coder", "debugger", "coder"]
+    assert "by its bound the kernel takes no longer than the task's floor" in state["summaries"][0].left
+    assert "no further optimization was planned: nothing that could be shown" in state["verdict"]
+
+
+@pytest.mark.parametrize(
+    ("calls_models", "source", "knobs"),
+    [
+        (True, kernel("ok", FLOOR), {"tune_untimed": True}),
+        (False, kernel("ok", FLOOR), {}),
+        (True, kernel("ok", 2 * FLOOR), {}),
+        (True, kernel("ok", FLOOR, "spill = 800"), {}),
+    ],
+)
+def test_a_plan_is_made_where_it_is_asked_for_free_or_could_rank_higher(calls_models, source, knobs):
+    team = ScriptedTeam([source], calls_models=calls_models)
+    go(team, Compiling(), stages=STAGES[:1], **knobs)
+    assert "analyst" in team.calls()

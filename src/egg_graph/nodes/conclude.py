@@ -15,7 +15,7 @@ from egg_graph.nodes.learning import learn
 from egg_graph.nodes.roles import TUNER, USER, hand_in
 from egg_graph.nodes.seconds import count_seconds
 from egg_graph.nodes.services import Services
-from egg_graph.nodes.summary import TOO_DEAR
+from egg_graph.nodes.summary import AT_ITS_BEST, TOO_DEAR
 from egg_graph.routing import at_the_floor, contender_of, evaluation_of, evaluation_of_best, exhausted, floor_factor
 from egg_graph.schema import Baseline, Candidate, Evaluation, KernelTask, Profile, Status
 from egg_graph.state import OutputState, RunStatus, State
@@ -178,8 +178,8 @@ def write_verdict(
     factor = floor_factor(state)
     if factor is not None and at_the_floor(state, context):
         lines.append(f"  no further optimization was planned: the kernel takes {factor:.2f} times the task's floor")
-    dear = [summary.left for summary in state.get("summaries", []) if summary.left.startswith(TOO_DEAR)]
-    lines += [f"  no further optimization was planned: {line}" for line in dear[-1:]]
+    ends = [summary.left for summary in state.get("summaries", []) if summary.left.startswith((TOO_DEAR, AT_ITS_BEST))]
+    lines += [f"  no further optimization was planned: {line}" for line in ends[-1:]]
     if any(summary.outcome == "skipped" for summary in state.get("summaries", [])):
         lines.append("  hardware tuning was skipped: nothing is timed here, so no gain could be shown")
     if stopped := _stopped(state, context):

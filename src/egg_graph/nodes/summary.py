@@ -10,6 +10,7 @@ from egg_graph.routing import (
     not_worth_its_price,
     out_of_patience,
     stage_attempts,
+    untimed_at_its_best,
 )
 from egg_graph.schema import Attempt, Chain, Outcome, StageName, StageSummary, Usage
 from egg_graph.state import StageState
@@ -18,6 +19,11 @@ NOT_ACCEPTED = ("less_proven", "no_better", "broken")
 """Outcomes of a chain after which the best kernel stayed, for a reason that is known."""
 TOO_DEAR = "nothing that is worth its price"
 """How the line begins that says what is left where no plan is worth its price."""
+AT_ITS_BEST = (
+    "nothing that could be shown: nothing is timed here, and by its bound the kernel takes no longer than the task's "
+    "floor (the knob tune_untimed has plans made all the same)"
+)
+"""What is left where no kernel could rank higher."""
 
 
 def summarize(state: StageState, stage: StageName, context: Context, *, paid: bool) -> StageSummary:
@@ -39,7 +45,7 @@ def summarize(state: StageState, stage: StageName, context: Context, *, paid: bo
         paid=tuple(f"{_plan(c)}{_deltas(c)}" for c in chains if c.outcome == "improved"),
         failed=tuple(f"{_plan(c)} -> {_why_not(c)}" for c in chains if c.outcome in NOT_ACCEPTED),
         undecided=tuple(f"{_plan(c)}{_deltas(c)}" for c in chains if c.outcome == "undecided"),
-        left=_left(state, context, stage),
+        left=_left(state, context, stage, paid=paid),
         best=None if best is None else best.id,
         cut_short=budget,
         best_status=None if evaluation is None else evaluation.status,
@@ -47,7 +53,9 @@ def summarize(state: StageState, stage: StageName, context: Context, *, paid: bo
     )
 
 
-def _left(state: StageState, context: Context, stage: StageName) -> str:
+def _left(state: StageState, context: Context, stage: StageName, *, paid: bool) -> str:
+    if untimed_at_its_best(state, context, paid=paid):
+        return AT_ITS_BEST
     analysis, factor = state.get("analysis"), floor_factor(state)
     if factor is not None and at_the_floor(state, context):
         return f"nothing: the kernel takes {factor:.2f} times the task's floor"

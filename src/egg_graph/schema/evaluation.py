@@ -412,6 +412,11 @@ class Evaluation(Value):
         spilled = sum(r.spill_bytes for r in self.resources if r.spill_bytes > SMALL_SPILL)
         return (1.0, _rounded(max(self.bound.milliseconds, self.bound.floor_ms)), float(spilled))
 
+    @property
+    def untimed_at_its_best(self) -> bool:
+        """Whether no untimed kernel could have a better `merit`: the bound is the task's floor, and nothing spills."""
+        return self.bound is not None and self.merit == (1.0, _rounded(self.bound.floor_ms), 0.0)
+
 
 def _rounded(x: float) -> float:
     """Round to two significant digits, so that noise in a count does not decide."""
