@@ -10,6 +10,11 @@ def test_registers_that_are_set_before_a_masked_load_are_defined() -> None:
     assert not leaves_lanes_undefined("cp.async.cg.shared.global [ %r35 + 0 ], [ %rd8 + 0 ], 0x10, %r36;\n")
 
 
+def test_an_asynchronous_copy_fills_what_its_mask_leaves_out_whichever_threads_make_it() -> None:
+    assert not leaves_lanes_undefined("@%p2 cp.async.ca.shared.global [ %r51 + 0 ], [ %rd16 + 0 ], 0x4, %r52;\n")
+    assert not leaves_lanes_undefined("@%p2 cp.async.ca.shared.global [ %r51 + 0 ], [ %rd16 + 0 ], 0x4, 0x4;\n")
+
+
 def test_registers_that_keep_what_they_held_are_not() -> None:
     assert leaves_lanes_undefined(LOAD.format("mov.u32 %r1, 0x0;\n\t"))
     assert leaves_lanes_undefined(LOAD.format(""))

@@ -158,6 +158,21 @@ def test_a_kernel_made_for_the_smaller_shapes_is_called_specialised(evaluator, h
     assert found.findings[0].kind == "specialised_to_shape", found.findings
 
 
+@pytest.mark.parametrize(
+    ("refused", "status"), [("x.shape[0] == 2048", "correct"), ("x.shape[0] > 100 and len(x) != 4096", "incorrect")]
+)
+def test_one_long_shape_may_be_refused_and_not_every_one(evaluator, h200, refused: str, status: str) -> None:
+    reference = REFERENCE.replace("ROWS, COLUMNS = 256, 512", "ROWS, COLUMNS = 4096, 8192")
+    source = f"{KERNEL}        assert not ({refused}), 'not these'\n        {HONEST}\n"
+    task = KernelTask(name="long", reference=reference, target=h200, precision="ieee")
+    found = evaluator.evaluate(task, Candidate(source=source, author="test", stage="tensor_tiling", mode="seed"))
+    assert found.status == status, found.reason
+    if status == "correct":
+        assert any("ROWS: 2048" in told and "which it refuses" in told for told in found.not_proven), found.not_proven
+    else:
+        assert found.findings[0].kind == "specialised_to_shape" and "not these" in found.findings[0].message
+
+
 REFERENCES = {"contiguous": torch.zeros(4, 1, 3), "turned": torch.zeros(3, 1, 4).permute(2, 1, 0)}
 LEAVES = {
     "the same": (torch.zeros(4, 1, 3), "", ""),

@@ -17,6 +17,8 @@ from egg_graph.schema import Hardware, KernelResources
 INTEGERS = ("i32", "i64", "u64")
 CONSTANTS_HAVE_ATTRIBUTES = tuple(map(int, version("triton").split(".")[:2])) >= (3, 7)
 """Whether Triton's launcher writes an empty entry for every constant; before 3.7 it does for texts alone."""
+WITHIN = ("fn", "__func__")
+"""Attributes in which a decorator of Triton, or `staticmethod`, keeps what it was given."""
 _globals: dict[Path, dict[str, Any]] = {}
 """File of a candidate imported in this process -> its globals."""
 _functions: dict[Path, dict[str, Any]] = {}
@@ -168,12 +170,15 @@ def _nested(path: Path, launch: Launch, functions: dict[str, Any]) -> Any:
 
 
 def _unwrapped(member: Any) -> Any:
-    """Return the kernel within what autotune and heuristics make; None if there is none."""
+    """Return the kernel within what autotune, heuristics and staticmethod make; None if there is none."""
     from triton.runtime import JITFunction
 
-    while not isinstance(member, JITFunction) and hasattr(member, "fn"):
-        member = member.fn
-    return member if isinstance(member, JITFunction) else None
+    while not isinstance(member, JITFunction):
+        within = next((name for name in WITHIN if hasattr(member, name)), None)
+        if within is None:
+            return None
+        member = getattr(member, within)
+    return member
 
 
 def _load_functions(path: Path, hardware: Hardware) -> dict[str, Any]:

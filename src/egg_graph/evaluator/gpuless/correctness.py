@@ -65,6 +65,10 @@ class InterpretedCorrectness:
     """Rungs of input families, other uses and integrity; they come after those on shapes."""
     refused: dict[str, Finding] = field(default_factory=dict)
     """By shape, how the candidate refuses it."""
+    refused_long: list[str] = field(default_factory=list)
+    """Long shapes among them."""
+    takes_long: bool = False
+    """Whether a long shape was judged that the candidate takes."""
     refused_use: str = ""
     """Why the candidate refuses inputs of another shape in the same module; empty if it does not."""
     zeroed: list[str] = field(default_factory=list)
@@ -266,9 +270,9 @@ class InterpretedCorrectness:
         longer = [self.problem.grown_names(name) for name in self.aligned[-1:]]
         names = [*self.problem.long_names, *(name for names in longer for name in names)]
         pairs = zip(names, [*names[1:], ""], strict=True) if names else ()
-        if all(self.at_long(name, following) for name, following in pairs) and (
-            short := self.problem.long_shapes.not_full
-        ):
+        if not all(self.at_long(name, following) for name, following in pairs) or not self._takes_a_long_one():
+            return
+        if short := self.problem.long_shapes.not_full:
             words = ", ".join(f"{name} ({size} at most)" for name, size in short.items())
             told = f"no value was checked where these are as large as in full: {words}"
             self.builder.skipped("sizes_at_full_value", told)
@@ -292,10 +296,22 @@ class InterpretedCorrectness:
             told = f"not checked at {show(self.problem.sizes(name))}: {why}"
             self.builder.skipped("correctness", told, time.monotonic() - started, shape=name)
             return True
-        if self.refused and self._refuses(name, found):
-            self._told_refusal(name)
+        if self._refuses(name, found):
+            self.refused_long.append(name)
             return True
+        self.takes_long = True
         return self._decided(name, work.calls[0], found, time.monotonic() - started)
+
+    def _takes_a_long_one(self) -> bool:
+        """Tell the long shapes that the candidate refuses; False rejects one that refuses them all, and no others."""
+        if self.refused_long and not self.takes_long and self.refused.keys() <= set(self.refused_long):
+            name = self.refused_long[0]
+            findings = _specialised(self.problem, name, [self.refused[name]])
+            self.builder.fail("correctness", findings, shape=name)
+            return False
+        for name in self.refused_long:
+            self._told_refusal(name)
+        return True
 
     @property
     def _long_limit(self) -> float:
