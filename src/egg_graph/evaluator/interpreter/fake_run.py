@@ -24,6 +24,8 @@ class TensorSpec:
     """Name of a `torch` dtype."""
     stride: tuple[int, ...] | None = None
     """Strides in elements; None: contiguous."""
+    min_value: int | None = None
+    """Smallest integer that the tensor may hold; None where that is not known."""
     max_value: int | None = None
     """Largest integer that the tensor may hold; None where that is not known."""
     numbers: tuple[int, ...] | None = None
@@ -47,7 +49,7 @@ def run_fake(
 
     Proves for the sampled programs that no access leaves its tensor and no index overflows int32. Records every launch
     as the compiler will see it. Loads give zeros, so gathers read index 0, unless `random_loads` or `max_loads` is set;
-    loads of an input whose numbers are known give those.
+    loads of an input whose smallest integer is known give that, and those of one whose numbers are known, its numbers.
 
     Args:
         module_path: the candidate's file.
@@ -98,8 +100,10 @@ def run_fake(
             model = construct(module, init_args, init_kwargs)
             if dtype is not None:
                 model = model.to(getattr(torch, dtype))
-            inputs, numbers, largest = _inputs(make_inputs, dtype)
-            run.known_by_storage = recorder.known_by_storage = {**numbers, **(largest if max_loads else {})}
+            inputs, numbers, smallest, largest = _inputs(make_inputs, dtype)
+            if not random_loads:
+                numbers |= largest if max_loads else smallest
+            run.known_by_storage = recorder.known_by_storage = numbers
             recorder.recording = True
             with torch.no_grad():
                 output = model(*inputs)
@@ -115,32 +119,37 @@ def run_fake(
     )
 
 
-def _inputs(make_inputs: MakeInputs, dtype: str | None) -> tuple[list[Any], dict[int, Any], dict[int, Any]]:
-    """Make the inputs. Return them with the numbers of each, and with its largest integer, where these are known, by
-    storage key."""
+def _inputs(
+    make_inputs: MakeInputs, dtype: str | None
+) -> tuple[list[Any], dict[int, Any], dict[int, Any], dict[int, Any]]:
+    """Make the inputs. Return them with the numbers of each, its smallest integer unless that is 0, and its largest,
+    where these are known, by storage key."""
     import torch
     from torch.utils._pytree import tree_map
 
     from egg_graph.evaluator.interpreter.library_calls import memory_of
 
     numbers: dict[int, Any] = {}
-    greatest: dict[int, Any] = {}
+    smallest: dict[int, Any] = {}
+    largest: dict[int, Any] = {}
 
     def place(value: Any) -> Any:
         if isinstance(value, TensorSpec):
-            stride, largest = value.stride if value.stride is not None else _contiguous(value.shape), value.max_value
+            stride = value.stride if value.stride is not None else _contiguous(value.shape)
             made = torch.empty_strided(value.shape, stride, dtype=getattr(torch, value.dtype))
             if value.numbers is not None:
                 numbers[memory_of(made)] = np.array(value.numbers)
-            if largest is not None:
-                greatest[memory_of(made)] = np.array([largest])
+            if value.min_value:
+                smallest[memory_of(made)] = np.array([value.min_value])
+            if value.max_value is not None:
+                largest[memory_of(made)] = np.array([value.max_value])
             return made  # of the dtype that it is to have
         if not isinstance(value, torch.Tensor):
             return value
         return value.to(getattr(torch, dtype)) if dtype is not None and value.is_floating_point() else value
 
     values = make_inputs() if callable(make_inputs) else make_inputs
-    return [tree_map(place, value) for value in values], numbers, greatest
+    return [tree_map(place, value) for value in values], numbers, smallest, largest
 
 
 def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:

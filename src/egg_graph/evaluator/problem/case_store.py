@@ -317,8 +317,8 @@ class CaseStore:
         }
 
     def input_forms(self, overrides: dict[str, int]) -> list[Any]:
-        """Forms of the inputs at a shape, as JSON, with the `greatest` value of integers whose range is known, and the
-        `numbers` of integer tensors that are written out in `get_inputs`.
+        """Forms of the inputs at a shape, as JSON, with the `least` and the `greatest` value of integers whose range is
+        known, and the `numbers` of integer tensors that are written out in `get_inputs`.
 
         Raises:
             BadInput: if they have no such form.
@@ -340,4 +340,5 @@ class CaseStore:
 
 
 def _form(x: torch.Tensor, ends: RandintEnds) -> dict[str, Any]:
-    return {**exchange.form(x), "greatest": ends.greatest(x), "numbers": ends.numbers(x)}
+    range_ = {"least": ends.least(x), "greatest": ends.greatest(x)}
+    return {**exchange.form(x), **range_, "numbers": ends.numbers(x)}

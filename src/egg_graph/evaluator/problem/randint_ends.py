@@ -2,7 +2,7 @@
 
 `torch.randint(0, classes, (16,))` hardly ever draws class 0 or the last class, so an evaluation would almost never meet
 a padding index, the last row of an embedding, or an empty count. The mode below puts both ends into every draw and
-remembers the greatest value of each range, and the integers of tensors that are written out (`torch.tensor([[32, 32],
+remembers both ends of each range, and the integers of tensors that are written out (`torch.tensor([[32, 32],
 [16, 16]])`), for callers that see fake tensors only.
 """
 
@@ -26,8 +26,8 @@ class RandintEnds(TorchFunctionMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.drawn: dict[int, tuple[torch.Tensor, int]] = {}
-        """Drawn tensors and the greatest value that each may hold, by `id` of the tensor."""
+        self.drawn: dict[int, tuple[torch.Tensor, int, int]] = {}
+        """Drawn tensors, the least and the greatest value that each may hold, by `id` of the tensor."""
 
         self.written: dict[int, tuple[torch.Tensor, int, tuple[int, ...]]] = {}
         """Integer tensors that are written out, their version and their numbers, by `id` of the tensor."""
@@ -37,9 +37,13 @@ class RandintEnds(TorchFunctionMode):
         _, version, numbers = self.written.get(id(x), (x, -1, ()))
         return numbers if x._version == version else None
 
+    def least(self, x: torch.Tensor) -> int | None:
+        """The least value that a drawn tensor may hold; None for any other tensor."""
+        return self.drawn[id(x)][1] if id(x) in self.drawn else None
+
     def greatest(self, x: torch.Tensor) -> int | None:
         """The greatest value that a drawn tensor may hold; None for any other tensor."""
-        return self.drawn[id(x)][1] if id(x) in self.drawn else None
+        return self.drawn[id(x)][2] if id(x) in self.drawn else None
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         answer = func(*args, **(kwargs or {}))
@@ -48,7 +52,7 @@ class RandintEnds(TorchFunctionMode):
             first = torch.randint(answer.numel(), (1,), device=answer.device)
             second = (first + torch.randint(1, answer.numel(), (1,), device=answer.device)) % answer.numel()
             answer.view(-1).index_fill_(0, first, low).index_fill_(0, second, high - 1)
-            self.drawn[id(answer)] = (answer, high - 1)
+            self.drawn[id(answer)] = (answer, low, high - 1)
         if func is torch.tensor and args and isinstance(args[0], list | tuple):
             numbers = tree_leaves(args[0])
             if len(numbers) <= MOST_NUMBERS and all(type(number) is int for number in numbers):

@@ -105,7 +105,8 @@ def launches(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, A
 
     def spec(entry: dict[str, Any]) -> TensorSpec:
         shape, stride, numbers = tuple(entry["shape"]), tuple(entry["stride"]), entry["numbers"]
-        return TensorSpec(shape, entry["dtype"], stride, entry["greatest"], numbers and tuple(numbers))
+        ends = entry["least"], entry["greatest"]
+        return TensorSpec(shape, entry["dtype"], stride, *ends, numbers=numbers and tuple(numbers))
 
     inputs = [exchange.decode(entry, spec) for entry in payload["inputs"]]
     try:
