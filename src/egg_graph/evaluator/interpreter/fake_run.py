@@ -49,7 +49,7 @@ def run_fake(
 
     Proves for the sampled programs that no access leaves its tensor and no index overflows int32. Records every launch
     as the compiler will see it. Loads give zeros, so gathers read index 0, unless `random_loads` or `max_loads` is set;
-    loads of an input whose smallest integer is known give that, and those of one whose numbers are known, its numbers.
+    loads of an input whose integers are all positive give the smallest, of one whose numbers are known, these.
 
     Args:
         module_path: the candidate's file.
@@ -122,8 +122,8 @@ def run_fake(
 def _inputs(
     make_inputs: MakeInputs, dtype: str | None
 ) -> tuple[list[Any], dict[int, Any], dict[int, Any], dict[int, Any]]:
-    """Make the inputs. Return them with the numbers of each, its smallest integer unless that is 0, and its largest,
-    where these are known, by storage key."""
+    """Make the inputs. Return them with the numbers of each, its smallest integer if that is positive, and its
+    largest, where these are known, by storage key."""
     import torch
     from torch.utils._pytree import tree_map
 
@@ -139,7 +139,7 @@ def _inputs(
             made = torch.empty_strided(value.shape, stride, dtype=getattr(torch, value.dtype))
             if value.numbers is not None:
                 numbers[memory_of(made)] = np.array(value.numbers)
-            if value.min_value:
+            if value.min_value is not None and value.min_value > 0:  # below it, a padding index that a program skips
                 smallest[memory_of(made)] = np.array([value.min_value])
             if value.max_value is not None:
                 largest[memory_of(made)] = np.array([value.max_value])

@@ -340,5 +340,5 @@ class CaseStore:
 
 
 def _form(x: torch.Tensor, ends: RandintEnds) -> dict[str, Any]:
-    range_ = {"least": ends.least(x), "greatest": ends.greatest(x)}
-    return {**exchange.form(x), **range_, "numbers": ends.numbers(x)}
+    known = {"least": ends.least(x), "greatest": ends.greatest(x), "numbers": ends.numbers(x)}
+    return {**exchange.form(x), **known}
