@@ -180,7 +180,7 @@ def _choices(text: str) -> list[_Choice]:
         if found and found[-1].level and not level:
             raise BadInput(
                 f"problems: {word} stands behind {found[-1].text} and names no level: write it with one, as in "
-                f"{found[-1].level[5:]}/{word}, or give --levels and numbers alone"
+                f"{found[-1].level.removeprefix('level')}/{word}, or give --levels and numbers alone"
             )
         found.append(_Choice(word, f"level{level}" if level else "", int(first), int(last or first)))
     return found

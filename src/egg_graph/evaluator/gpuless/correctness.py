@@ -65,8 +65,6 @@ class InterpretedCorrectness:
     """Rungs of input families, other uses and integrity; they come after those on shapes."""
     refused: dict[str, Finding] = field(default_factory=dict)
     """By shape, how the candidate refuses it."""
-    refused_long: list[str] = field(default_factory=list)
-    """Long shapes among them."""
     takes_long: bool = False
     """Whether a long shape was judged that the candidate takes."""
     refused_use: str = ""
@@ -297,19 +295,19 @@ class InterpretedCorrectness:
             self.builder.skipped("correctness", told, time.monotonic() - started, shape=name)
             return True
         if self._refuses(name, found):
-            self.refused_long.append(name)
             return True
         self.takes_long = True
         return self._decided(name, work.calls[0], found, time.monotonic() - started)
 
     def _takes_a_long_one(self) -> bool:
         """Tell the long shapes that the candidate refuses; False rejects one that refuses them all, and no others."""
-        if self.refused_long and not self.takes_long and self.refused.keys() <= set(self.refused_long):
-            name = self.refused_long[0]
+        long = [name for name in self.refused if LONG in name]
+        if long and not self.takes_long and len(long) == len(self.refused):
+            name = long[0]
             findings = _specialised(self.problem, name, [self.refused[name]])
             self.builder.fail("correctness", findings, shape=name)
             return False
-        for name in self.refused_long:
+        for name in long:
             self._told_refusal(name)
         return True
 

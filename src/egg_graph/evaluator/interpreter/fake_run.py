@@ -100,10 +100,8 @@ def run_fake(
             model = construct(module, init_args, init_kwargs)
             if dtype is not None:
                 model = model.to(getattr(torch, dtype))
-            inputs, numbers, smallest, largest = _inputs(make_inputs, dtype)
-            if not random_loads:
-                numbers |= largest if max_loads else smallest
-            run.known_by_storage = recorder.known_by_storage = numbers
+            inputs, known = _inputs(make_inputs, dtype, random_loads=random_loads, max_loads=max_loads)
+            run.known_by_storage = recorder.known_by_storage = known
             recorder.recording = True
             with torch.no_grad():
                 output = model(*inputs)
@@ -120,36 +118,42 @@ def run_fake(
 
 
 def _inputs(
-    make_inputs: MakeInputs, dtype: str | None
-) -> tuple[list[Any], dict[int, Any], dict[int, Any], dict[int, Any]]:
-    """Make the inputs. Return them with the numbers of each, its smallest integer if that is positive, and its
-    largest, where these are known, by storage key."""
+    make_inputs: MakeInputs, dtype: str | None, *, random_loads: bool, max_loads: bool
+) -> tuple[list[Any], dict[int, Any]]:
+    """Make the inputs. Return them with the integers that loads of them give, where these are known, by storage key."""
     import torch
     from torch.utils._pytree import tree_map
 
     from egg_graph.evaluator.interpreter.library_calls import memory_of
 
-    numbers: dict[int, Any] = {}
-    smallest: dict[int, Any] = {}
-    largest: dict[int, Any] = {}
+    known: dict[int, Any] = {}
 
     def place(value: Any) -> Any:
         if isinstance(value, TensorSpec):
             stride = value.stride if value.stride is not None else _contiguous(value.shape)
             made = torch.empty_strided(value.shape, stride, dtype=getattr(torch, value.dtype))
-            if value.numbers is not None:
-                numbers[memory_of(made)] = np.array(value.numbers)
-            if value.min_value is not None and value.min_value > 0:  # below it, a padding index that a program skips
-                smallest[memory_of(made)] = np.array([value.min_value])
-            if value.max_value is not None:
-                largest[memory_of(made)] = np.array([value.max_value])
+            if integers := _known_integers(value, random_loads=random_loads, max_loads=max_loads):
+                known[memory_of(made)] = np.array(integers)
             return made  # of the dtype that it is to have
         if not isinstance(value, torch.Tensor):
             return value
         return value.to(getattr(torch, dtype)) if dtype is not None and value.is_floating_point() else value
 
     values = make_inputs() if callable(make_inputs) else make_inputs
-    return [tree_map(place, value) for value in values], numbers, smallest, largest
+    return [tree_map(place, value) for value in values], known
+
+
+def _known_integers(spec: TensorSpec, *, random_loads: bool, max_loads: bool) -> tuple[int, ...]:
+    """The integers that loads of an input give: all of them, or one for all; empty where they are not known.
+
+    The smallest one counts if it is positive: a negative one is a padding index, and programs would skip their work.
+    """
+    if spec.numbers is not None:
+        return spec.numbers
+    end = spec.max_value if max_loads else spec.min_value
+    if random_loads or end is None or (end <= 0 and not max_loads):
+        return ()
+    return (end,)
 
 
 def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
