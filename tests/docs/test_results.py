@@ -188,14 +188,16 @@ def test_what_the_readme_says_of_parts_of_a_models_runs_follows_from_the_rows():
     worth = {part.part: part for part in (*first.parts, *third.parts)}
     words = {
         "principles": "principles (first kernels)",
-        "inter-stage-context": "summaries of earlier stages (two or three kernels)",
-        "hierarchy": "two stages: one flat loop instead (three kernels)",
+        "inter-stage-context": "summaries of earlier stages (three or four kernels)",
+        "hierarchy": "two stages: one flat loop instead (three or four kernels)",
     }
     rows = [(word, len(worth[part].problems), worth[part].gain) for part, word in words.items()]
-    assert set(worth["hierarchy"].kernels) == {3} and set(worth["inter-stage-context"].kernels) == {2, 3}
+    assert set(worth["hierarchy"].kernels) == {3, 4} == set(worth["inter-stage-context"].kernels)
     (few,) = [part for part in first.parts if part.part == "hierarchy"]
     assert len(few.problems) == 3 and f"three problems gave the flat loop\n{1 / few.gain.value:.2f}" in README
-    assert len(worth["hierarchy"].problems) == 9 and (worth["hierarchy"].worse, worth["hierarchy"].better) == (6, 2)
+    assert (worth["hierarchy"].worse, worth["hierarchy"].better) == (8, 3)
+    reached = [summarize_so_far(third.rows)["reached"][stage] for stage in ("tensor_tiling", "memory_optimization")]
+    assert reached == [7, 0] and "seven runs came to tiling, none to memory" in " ".join(README.split())
     whole = read_results(runs_of_a_model("model_runs_sixteen_h200"), ModelRunResults)
     mine = {worth.part: worth for worth in parts_worth([row.without for row in whole.rows])}
     named = {"debugger": "repairs", "contender": "the expert's attempt 0", "tuner": "the tuner"}

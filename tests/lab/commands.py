@@ -334,6 +334,32 @@ def throughput(
         raise typer.Exit(REJECTED)
 
 
+@lab.command("distinct_problems")
+def distinct_problems(
+    files: Annotated[list[Path], typer.Argument(help="Right kernels with headers, or folders of them.")],
+    workers: Annotated[int, typer.Option(min=1, help="Evaluators side by side on one GPU.")] = 8,
+    seconds: Annotated[float, typer.Option(min=0, help="Begin no further kernel after this.")] = math.inf,
+    device: Annotated[Device, DEVICE] = "auto",
+    out: Annotated[Path | None, OUT] = None,
+) -> None:
+    """Count evaluations a minute where every kernel needs a baseline of its own.
+
+    Exit status 1 if an evaluation was lost.
+    """
+    from tests.lab.distinct_problems import Judged, distinct_problems_page, run_distinct_problems
+
+    check_device(device)
+    console = stdout()
+
+    def print_judged(row: Judged) -> None:
+        console.print(f"{row.ended:6.1f} s {plain(row.file):44} {plain(row.status)}", soft_wrap=True)
+
+    results = run_distinct_problems(files, out, workers=workers, seconds=seconds, device=device, on_judged=print_judged)
+    typer.echo(distinct_problems_page(results))
+    if results.complaints:
+        raise typer.Exit(REJECTED)
+
+
 @lab.command("loaded_host")
 def loaded_host(
     files: Annotated[list[Path], typer.Argument(help="Right kernels with headers, or folders of them.")],

@@ -9,6 +9,7 @@ from egg_graph.bench.writing import markdown_table, read_results
 from egg_graph.runs.files import write_whole
 from egg_graph.schema import BadInput
 from tests.lab.cost import CostResults
+from tests.lab.distinct_problems import DistinctProblemsResults
 from tests.lab.faults import FaultResults
 from tests.lab.soak import SoakResults
 from tests.lab.throughput import ThroughputResults
@@ -45,6 +46,8 @@ def read_figures(folder: Path) -> str:
             rest.append(f"- {link}: {describe_spread(read_results(data, SpreadResults))}")
         elif "cold_seconds" in data:
             rest.append(f"- {link}: {_cost(read_results(data, CostResults))}")
+        elif "judged" in data:
+            rest.append(f"- {link}: {_distinct_problems(read_results(data, DistinctProblemsResults))}")
         elif "paces" in data:
             rest.append(f"- {link}: {_throughput(read_results(data, ThroughputResults))}")
     return "\n".join([*markdown_table(HEADER, corpora), "", *rest]).rstrip() + "\n"
@@ -120,3 +123,10 @@ def _throughput(results: ThroughputResults) -> str:
     lost = sum(pace.lost for pace in results.paces)
     killed = [f"killed: {pace.killed}" for pace in results.paces if pace.killed]
     return "; ".join([*paces, *killed, f"{lost} lost"]) + "."
+
+
+def _distinct_problems(results: DistinctProblemsResults) -> str:
+    return (
+        f"{results.per_minute:.1f} a minute with {results.workers} on one GPU, where each of {len(results.judged)} "
+        f"kernels needs a baseline of its own; {len(results.complaints)} lost."
+    )

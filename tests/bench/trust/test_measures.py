@@ -13,6 +13,7 @@ from egg_graph.bench.trust.headers import read_entries
 from egg_graph.bench.trust.spread import SpreadResults, SpreadVerdict, spread_page
 from tests.bench.trust.files import header, make_corpus
 from tests.lab.cost import CostResults, KernelBenchCost, cost_page
+from tests.lab.distinct_problems import DistinctProblemsResults, Judged, distinct_problems_page
 from tests.lab.faults import FaultResults, faults_page
 from tests.lab.processes import all_processes, descendants
 from tests.lab.soak import SoakResults, Turn, mixture, soak_page
@@ -174,6 +175,19 @@ def test_throughput_tells_the_ratio_and_what_was_lost():
     )
     assert (pace.per_minute, faster.per_minute) == (10.0, 20.0)
     assert "2 workers do 2.00 times the work of one" in throughput_page(results)
+
+
+def test_distinct_problems_are_counted_from_the_first_question_to_the_last_answer():
+    rows = [
+        Judged(file=f"right/{name}.py", problem=name, status=status, began=began, ended=ended)
+        for name, status, began, ended in (("a", "faster", 0.0, 20.0), ("b", "infra_error", 0.1, 30.0))
+    ]
+    results = DistinctProblemsResults(terms=PROVENANCE, workers=2, cores=4, asked=3, judged=tuple(rows))
+    assert results.per_minute == 4.0
+    assert results.complaints == ("right/b.py: infra_error",)
+    page = distinct_problems_page(results)
+    assert "**4.0 a minute**: 2 right kernels of as many problems of 3" in page
+    assert page.rstrip().endswith("right/b.py: infra_error")
 
 
 class TestProcesses:

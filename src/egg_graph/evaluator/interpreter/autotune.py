@@ -22,6 +22,13 @@ MOST_RECORDED = 64
 def run_autotuned(self: Any, *args: Any, **keywords: Any) -> Any:
     """Replace `Autotuner.run`. A fake run takes the first configuration; every launch records all of them."""
     self.nargs = dict(zip(self.arg_names, args, strict=False))
+    try:
+        return _run(self, args, keywords)
+    finally:
+        self.nargs = None  # it would keep the launch's tensors alive
+
+
+def _run(self: Any, args: Any, keywords: dict[str, Any]) -> Any:
     configs = self.prune_configs(keywords)
     run, key = current_run(), _key(self, keywords)
     run.configs = tuple(_knobs(config) for config in configs)
