@@ -138,6 +138,11 @@ HONEST = {
     "    return tl_math.exp(triton_helpers.maximum(libdevice.tanh(x), triton_helpers.max2(x, 0)))\n",
     "inputs that may hold other tensors": "from torch.utils._python_dispatch import is_traceable_wrapper_subclass\n"
     + RIGHT.replace("        out = ", "        assert not is_traceable_wrapper_subclass(x)\n        out = "),
+    "figures of the GPU for a model of its time": RIGHT.replace(
+        "import triton\n", "import triton\nfrom triton.testing import get_dram_gbps, get_max_tensorcore_tflops\n"
+    )
+    + "\n\ndef seconds(flops, nbytes):\n"
+    "    return max(flops / get_max_tensorcore_tflops(torch.float16, 10**6) / 1e12, nbytes / get_dram_gbps() / 1e9)\n",
     "JSON in text": "import json\n" + RIGHT + "\n\nCONFIGURATIONS = json.loads('[64, 128]')\n",
     "its own environment variable": "import os\n" + RIGHT + "\n\nQUICK = os.environ.get('NVTE_QUICK', '0') == '1'\n",
     "break outside of kernels": RIGHT + "\n\ndef plain():\n    for i in range(4):\n        break\n",
@@ -182,6 +187,11 @@ BROKEN = {
         "forbidden_construct",
     ),
     "a helper replaced": (HELPERS + "\n\ntriton_helpers.maximum = None\n", "forbidden_construct"),
+    "a benchmark beside the GPU's figures": (
+        RIGHT.replace("import triton\n", "import triton\nimport triton.testing\nfrom triton import testing\n")
+        + "\n\nseconds = testing.do_bench\n",
+        "forbidden_construct",
+    ),
     "another part of a private module": (
         "from torch.utils._python_dispatch import _disable_current_modes\n" + RIGHT,
         "forbidden_construct",

@@ -123,6 +123,7 @@ ALLOWED_NAMES = {
             *("div_floor_integer", "remainder_integer", "pow_integer", "randint64", "constexpr_next_power_of_2"),
         }
     ),
+    "triton.testing": frozenset({"get_dram_gbps", "get_max_simd_tflops", "get_max_tensorcore_tflops"}),
     "torch.utils._python_dispatch": frozenset({"is_traceable_wrapper_subclass"}),
 }
 """Modules that may be imported where they are installed -> the only names that may be used of them.
