@@ -55,6 +55,30 @@ def test_heads_are_as_many_as_run():
     assert shapes and all(shape.get("HEADS", 8) in (4, 8) and shape.get("DIM", 64) & 15 == 0 for shape in shapes)
 
 
+PACKED = """
+import torch
+
+SEQUENCES, TOKENS, HEADS, DIM, BLOCK = 6, 1024, 16, 64, 32
+
+class Model(torch.nn.Module):
+    def forward(self, q, cache, table):
+        at = torch.arange(q.shape[0], device=q.device)
+        return q * cache[table[0][at // cache.shape[1]], at % cache.shape[1]]
+
+def get_inputs():
+    blocks = TOKENS // BLOCK
+    cache = torch.randn(SEQUENCES * blocks, BLOCK, HEADS, DIM)
+    return [torch.randn(TOKENS, HEADS, DIM), cache, torch.randperm(SEQUENCES * blocks).view(SEQUENCES, blocks)]
+"""
+"""Tokens of several sequences, with a cache in blocks of some tokens each."""
+
+
+def test_leading_tokens_make_whole_blocks():
+    shapes = [{**shape_knobs(PACKED), **shape} for shape in choose_aligned_shapes(PACKED)]
+    whole = [shape for shape in shapes if shape["BLOCK"] >= 16 and shape["DIM"] >= 32]
+    assert len(whole) >= 2 and all(shape["TOKENS"] % shape["BLOCK"] == 0 for shape in whole)
+
+
 RECURRENT = """
 import torch
 

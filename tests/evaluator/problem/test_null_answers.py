@@ -7,7 +7,7 @@ from egg_graph.evaluator.problem.case_builder import with_other_inputs
 from egg_graph.evaluator.problem.kernelbench_criterion import accepts, tolerance_of
 from egg_graph.evaluator.problem.null_answers import is_accepted, null_answers
 from egg_graph.evaluator.problem.problem import Problem
-from egg_graph.schema import KernelTask, Precision
+from egg_graph.schema import BadInput, KernelTask, Precision
 
 pytestmark = pytest.mark.slow
 
@@ -55,6 +55,34 @@ def test_a_draw_at_which_the_answer_hangs_on_nothing_is_replaced(h200) -> None:
         known = Problem(task, seed)
         assert known.validity.unevaluable == ""
         assert all(case.leaves[0].expected.std() > 0 for name in known.shapes for case in known.cases(name))
+
+
+BLOCKED = """
+import torch
+
+ROWS, BLOCK, WIDTH = 512, 16, 32
+
+class Model(torch.nn.Module):
+    def forward(self, x, scales, at):
+        return x[at] * scales[at // (x.shape[0] // scales.shape[0])]
+
+def get_inputs():
+    return [torch.rand(ROWS, WIDTH), torch.rand(ROWS // BLOCK, WIDTH), torch.randint(ROWS - 4, ROWS, (1,))]
+"""
+"""Some draws at sizes that are not whole blocks ask for a block that is not there."""
+
+
+def test_a_draw_at_which_the_reference_fails_is_replaced_at_a_reduced_shape(h200) -> None:
+    task = KernelTask(name="blocks", reference=BLOCKED, target=h200, precision="ieee")
+    partial = 0
+    for seed in range(12):
+        known = Problem(task, seed)
+        assert known.validity.unevaluable == ""
+        partial += sum(known.sizes(name)["ROWS"] % known.sizes(name)["BLOCK"] != 0 for name in known.shapes)
+    assert partial, "no shape has a partial block"
+    asked = task.model_copy(update={"further_shapes": ({"ROWS": 15},)})
+    with pytest.raises(BadInput, match="forward fails"):
+        Problem(asked, 0).cases("further_0")
 
 
 def test_active_dropout_is_named_and_its_cure_told(h200) -> None:

@@ -87,6 +87,7 @@ def _about_targets(search: ShapeSearch) -> Iterator[dict[str, int]]:
         aligned = [_aligned(search, target, 0), _aligned(search, target, 1), _tied(search, target)]
         yield from aligned
         yield from (s for full in aligned if _changes_input(search, s := _with_own_leading(search, full)))
+        yield from (_with_rows(search, aligned[0], rows) for rows in (target, 2 * target))
 
 
 def choose_halved_shapes(source: str) -> list[dict[str, int]]:
@@ -160,6 +161,15 @@ def _equals_large(search: ShapeSearch, values: int) -> Iterator[dict[str, int]]:
 def _with_own_leading(search: ShapeSearch, overrides: dict[str, int]) -> dict[str, int]:
     """The same with the full values of leading sizes: heads may be a multiple of others, which are not known."""
     return {name: size for name, size in overrides.items() if name not in search.leading}
+
+
+def _with_rows(search: ShapeSearch, overrides: dict[str, int], rows: int) -> dict[str, int]:
+    """The same with the largest leading size about `rows`: that of tokens leads, and may have to be whole blocks."""
+    name = max(search.leading, key=lambda leading: search.full[leading], default="")
+    if not name or name in search.wide:
+        return overrides
+    changed = {**overrides, name: _like(search.full[name], rows)}
+    return {name: size for name, size in changed.items() if size != search.full[name]}
 
 
 def _changes_input(search: ShapeSearch, overrides: dict[str, int]) -> bool:

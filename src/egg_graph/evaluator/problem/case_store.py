@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_leaves
 
 from egg_graph.evaluator.problem.aligned_shapes import choose_aligned_shapes, choose_halved_shapes, grow_aligned
 from egg_graph.evaluator.problem.case import Case, Unevaluable
-from egg_graph.evaluator.problem.case_builder import build_case
+from egg_graph.evaluator.problem.case_builder import build_case, with_other_inputs
 from egg_graph.evaluator.problem.families import families_of
 from egg_graph.evaluator.problem.family_case import build_family_case
 from egg_graph.evaluator.problem.forward_summary import summarize_forward
@@ -253,7 +253,8 @@ class CaseStore:
         self.cached_cases[key] = [case]
 
     def build(self, name: str, overrides: dict[str, int], index: int) -> Case:
-        """Build one case. If no candidate could fail on it, try further draws of weights and inputs.
+        """Build one case. If no candidate could fail on it, or the reference fails on it at a shape that nobody asked
+        for, try further draws of weights and inputs.
 
         Args:
             name: name of the shape.
@@ -264,26 +265,66 @@ class CaseStore:
             The first case whose answer depends on its inputs; if there is none, the first one that was built.
 
         Raises:
+            BadInput: if the reference fails at its own shape, or at a further one of the task.
             Unevaluable: if no draw can be judged.
         """
-        first_failure: Case | Unevaluable | None = None
+        reference = load_reference(self.task.reference, overrides)
+        settings: dict[str, Any] = {"name": name, "overrides": overrides, "device": self.device}
+        first: Case | Unevaluable | None = None
+        for drawn in self._draws(
+            name, overrides, index, lambda seed: build_case(reference, self.task.precision, seed=seed, **settings)
+        ):
+            if isinstance(drawn, Case) and not accepts_constant(drawn, self.task.precision):
+                return drawn
+            first = first or drawn
+        if isinstance(first, Case):
+            return first  # the check of the problem's validity names what is wrong with it
+        assert first is not None
+        raise first
+
+    def with_other_inputs(self, name: str, case: Case, key: str) -> Case:
+        """The first case of a reduced shape's model and weights on other inputs that can be judged. Raises as `build`.
+
+        Args:
+            name: name of the shape.
+            case: of that shape.
+            key: what the seeds hang on.
+        """
+        overrides = self.overrides(name)
+        reference = load_reference(self.task.reference, overrides)
+        settings: dict[str, Any] = {"name": name, "device": self.device}
+        first: Unevaluable | None = None
+        for drawn in self._draws(
+            key,
+            overrides,
+            0,
+            lambda seed: with_other_inputs(case, reference, self.task.precision, seed=seed, **settings),
+        ):
+            if isinstance(drawn, Case):
+                return drawn
+            first = first or drawn
+        assert first is not None
+        raise first
+
+    def _draws(
+        self, key: str, overrides: dict[str, int], index: int, make: Callable[[int], Case]
+    ) -> Iterator[Case | Unevaluable]:
+        """Several draws of a case, or why one cannot be judged. At a shape that nobody asked for the reference may fail
+        on some: blocks that are whole at full shape are not there.
+
+        Raises:
+            BadInput: if the reference fails at its own shape, or at a further one of the task.
+        """
+        asked_for = not overrides or overrides in self.task.further_shapes
         for draw in range(DRAWS):
             try:
-                case = self._build_draw(name, overrides, self.seed(f"{name}/{draw}" if draw else name, index))
+                yield make(self.seed(f"{key}/{draw}" if draw else key, index))
             except Unevaluable as error:
-                first_failure = first_failure or error
-                continue
-            if not accepts_constant(case, self.task.precision):
-                return case
-            first_failure = first_failure or case
-        if isinstance(first_failure, Case):
-            return first_failure  # the check of the problem's validity names what is wrong with it
-        assert first_failure is not None
-        raise first_failure
-
-    def _build_draw(self, name: str, overrides: dict[str, int], seed: int) -> Case:
-        reference = load_reference(self.task.reference, overrides)
-        return build_case(reference, self.task.precision, name=name, overrides=overrides, seed=seed, device=self.device)
+                yield error
+            except BadInput as error:
+                if asked_for:
+                    raise
+                yield Unevaluable(str(error))
 
     @cached_property
     def _kept_bytes(self) -> int:

@@ -8,7 +8,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from egg_graph.evaluator.problem.case import Case, Unevaluable
-from egg_graph.evaluator.problem.case_builder import answer_unrandomized, with_other_inputs, with_other_weights
+from egg_graph.evaluator.problem.case_builder import answer_unrandomized, with_other_weights
 from egg_graph.evaluator.problem.case_store import CaseStore
 from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf
 from egg_graph.evaluator.problem.families import AS_GIVEN
@@ -70,12 +70,12 @@ def _refuse_null_answers(problem: CaseStore, name: str) -> list[str]:
     Raises:
         Unevaluable: if a null answer passes that no budget above PyTorch's own error refuses.
     """
-    precision, cases = problem.task.precision, problem.cases(name)
+    cases = problem.cases(name)
     reference = load_reference(problem.task.reference, problem.shapes[name])
     weaknesses = []
     for case in cases[:1]:
         seed = problem.seed(f"{name}/null", 0)
-        other = with_other_inputs(case, reference, precision, name=name, seed=seed, device=problem.device)
+        other = problem.with_other_inputs(name, case, f"{name}/null")
         for null in null_answers(case, other, _reweight(case, reference, problem, seed)):
             if not is_accepted(null, case):
                 continue
