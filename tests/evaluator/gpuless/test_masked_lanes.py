@@ -3,7 +3,7 @@
 import pytest
 
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder
-from egg_graph.evaluator.gpuless.masked_lanes import CURE, judge_zeroed, name_loads
+from egg_graph.evaluator.gpuless.masked_lanes import CURE, judge_zeroed, name_loads, name_zeros, right_with_zeros
 from egg_graph.evaluator.gpuless.process_outcome import ProcessOutcome
 from egg_graph.schema import Finding, Hardware, KernelResources, KernelTask
 
@@ -29,6 +29,17 @@ def test_another_wrong_answer_is_told_by_its_loads_alone() -> None:
     found = outcome(POISONED, CUT)
     name_loads(found, outcome(Finding(kind="wrong_values", message="a few are off"), CUT))
     assert [finding.kind for finding in found.sections["correctness"].findings] == ["non_finite", "tf32_truncation"]
+
+
+def test_what_is_wrong_on_other_inputs_alone_is_told_beside_the_zeros() -> None:
+    found, zeroed = outcome(POISONED), outcome()
+    zeroed.sections["other_inputs"].findings.append(Finding(kind="wrong_values", message="the variance cancels"))
+    assert right_with_zeros(found, zeroed) and not right_with_zeros(found, outcome(CUT))
+    name_zeros(zeroed, found.undefined_loads)
+    (told,) = zeroed.sections["other_inputs"].findings
+    assert (
+        told.message.startswith("the variance cancels; masked lanes count as 0") and "kernel k, line 7" in told.message
+    )
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from egg_graph.evaluator.evidence.shape_refusals import refusal_statement, shape
 from egg_graph.evaluator.evidence.statements import count, error_statement, left_out_statement, show
 from egg_graph.evaluator.gpuless.executor import CallsAtWork, InterpreterExecutor
 from egg_graph.evaluator.gpuless.job_runner import JobRunner
-from egg_graph.evaluator.gpuless.masked_lanes import may_be_zero, name_loads
+from egg_graph.evaluator.gpuless.masked_lanes import may_be_zero, name_loads, name_zeros, right_with_zeros
 from egg_graph.evaluator.gpuless.process_outcome import ProcessOutcome
 from egg_graph.evaluator.problem.case import Unevaluable
 from egg_graph.evaluator.problem.case_store import ALIGNED, LONG, SMALL
@@ -222,8 +222,10 @@ class InterpretedCorrectness:
             return found
         again = work.again(zero_lanes=True).judge()
         if again.failed and _refused_use(again) is None:
-            name_loads(found, again)
-            return found
+            if not right_with_zeros(found, again):
+                name_loads(found, again)
+                return found
+            name_zeros(again, found.undefined_loads)
         self.zeroed = found.undefined_loads
         return again
 

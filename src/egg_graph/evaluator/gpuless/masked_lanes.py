@@ -37,6 +37,19 @@ def name_loads(found: ProcessOutcome, zeroed: ProcessOutcome) -> None:
         found.sections[name].findings[:0] = cut
 
 
+def right_with_zeros(found: ProcessOutcome, zeroed: ProcessOutcome) -> bool:
+    """Whether the answer to the inputs as given hangs on undefined lanes and is right with zeros there, so that what is
+    wrong elsewhere is wrong for another reason."""
+    return found.sections["correctness"].failed and not zeroed.sections["correctness"].failed
+
+
+def name_zeros(zeroed: ProcessOutcome, loads: Sequence[str]) -> None:
+    """Say in the findings of such an outcome that lanes without `other` count as 0: that may be the reason."""
+    words = f"masked lanes count as 0 here, for a load gives no `other` ({'; '.join(loads)})"
+    for section in zeroed.sections.values():
+        section.findings = [x.model_copy(update={"message": f"{x.message}; {words}"}) for x in section.findings]
+
+
 def _named(finding: Finding, loads: str) -> Finding:
     undefined = "never written (or hold undefined values)" in finding.message
     if finding.kind not in UNDEFINED or (finding.kind == "unwritten_output" and not undefined):
