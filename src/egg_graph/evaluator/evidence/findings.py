@@ -78,7 +78,10 @@ FINDINGS: dict[FindingKind, FindingRow] = {
         "out_of_memory", "The process took more memory than allowed.", "Allocate what one forward needs.", "both"
     ),
     "out_of_bounds": FindingRow(
-        "runtime_error", "A load or store reaches past its tensor.", "Mask it by the tensor's size.", "both"
+        "runtime_error",
+        "A load or store reaches past its tensor, often at a size that is no multiple of a block.",
+        "Mask it by the tensor's size; or let forward refuse such sizes by an assertion: they are told and not judged.",
+        "both",
     ),
     "write_race": FindingRow(
         "incorrect", "Two programs store different values to one address.", "Use atomics or one writer.", "no gpu"
