@@ -13,7 +13,7 @@ from itertools import combinations
 from egg_graph.evaluator.problem.long_shapes import is_affordable
 from egg_graph.evaluator.problem.reference import load_reference
 from egg_graph.evaluator.problem.shape_trials import input_shapes
-from egg_graph.evaluator.problem.shapes import ShapeSearch
+from egg_graph.evaluator.problem.shapes import ShapeSearch, search_shapes
 
 TARGETS = (2048, 1024, 512, 256, 128, 64, 32, 16)
 """About how large the sizes are: the largest that are small enough come first, since they are multiples of most."""
@@ -39,7 +39,7 @@ def choose_aligned_shapes(source: str) -> list[dict[str, int]]:
     Raises:
         BadInput: if the reference does not run at its own shape.
     """
-    search = ShapeSearch(source)
+    search = search_shapes(source)
     chosen = _usable(search, _about_targets(search), MOST_SHAPES)
     if len(chosen) < FEWEST_SHAPES:
         search.trials.steps_must_stay = False
@@ -97,7 +97,7 @@ def choose_halved_shapes(source: str) -> list[dict[str, int]]:
     Raises:
         BadInput: if the reference does not run at its own shape.
     """
-    search = ShapeSearch(source)
+    search = search_shapes(source)
     halves = _halves(search, search.wide)
     shapes = [halves, *({name: half} for name, half in halves.items())]
     leading = _halves(search, sorted(search.leading.keys() - halves, key=lambda name: -search.full[name]))
@@ -114,7 +114,7 @@ def _halves(search: ShapeSearch, names: Iterable[str]) -> dict[str, int]:
 
 def grow_aligned(source: str, base: dict[str, int]) -> list[dict[str, int]]:
     """Overrides of an aligned shape with one size after another at its full value, where that is affordable."""
-    search = ShapeSearch(source)
+    search = search_shapes(source)
     grown = [{name: size for name, size in base.items() if name != other} for other in search.wide if other in base]
     return [shape for shape in grown if is_affordable(search, shape) and search.trials.runs(shape)][:MOST_GROWN]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, field
 
-from egg_graph.evaluator.problem.shapes import HEAD_WIDTH, ShapeSearch
+from egg_graph.evaluator.problem.shapes import HEAD_WIDTH, ShapeSearch, search_shapes
 
 MAX_ELEMENTS = 1 << 20
 """Largest number of elements of any one tensor that an interpreter can process once."""
@@ -50,7 +50,7 @@ def choose_long_shapes(source: str, *tried: dict[str, int]) -> LongShapes:
     Raises:
         BadInput: if the reference does not run at its own shape.
     """
-    search = ShapeSearch(source)
+    search = search_shapes(source)
     largest = {name: max(overrides.get(name, full) for overrides in tried) for name, full in search.full.items()}
     found = LongShapes()
     wanted = [name for name in sorted(search.full, key=lambda name: -search.full[name]) if _is_size(search, name)]

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from egg_graph.evaluator.problem.knobs import shape_knobs
+from egg_graph.evaluator.problem.model_names import names_read_by_model
 from egg_graph.evaluator.problem.reference import load_reference
 from egg_graph.evaluator.problem.shape_trials import (
     MAX_ELEMENTS,
@@ -83,12 +84,26 @@ def choose_shapes(source: str) -> tuple[dict[str, int], dict[str, int]]:
     import torch  # noqa: F401 - sets up its loggers when it is imported
 
     logging.getLogger("torch._subclasses.fake_tensor").setLevel(logging.CRITICAL)  # it logs every undone trial
-    search = ShapeSearch(source)
+    search = search_shapes(source)
     shrunk = search.shrink()
     if shrunk is None:
         return {}, {}
     awkward = search.shrink_together("awkward", AWKWARD_LEVELS)
     return shrunk, search.make_awkward(shrunk) if awkward is None else awkward
+
+
+def search_shapes(source: str) -> ShapeSearch:
+    """A search that spares what `Model` reads, unless no shape is small then. Raises as `ShapeSearch`."""
+    return ShapeSearch(source, spares=_may_spare(source))
+
+
+@functools.lru_cache(maxsize=16)
+def _may_spare(source: str) -> bool:
+    search = ShapeSearch(source, spares=True)
+    if search.full == search.known:
+        return True
+    shrunk = search.shrink()
+    return shrunk is not None and search.trials.is_small(shrunk)
 
 
 @dataclass
@@ -97,17 +112,22 @@ class ShapeSearch:
 
     Args:
         source: the reference's source.
+        spares: whether knobs that `Model` reads keep their values (see `model_names`).
 
     Raises:
         BadInput: if the reference does not run at its own shape.
     """
 
     source: str
+    spares: bool
 
     def __post_init__(self) -> None:
         self.trials = ShapeTrials(self.source, SECONDS)
-        self.full = shape_knobs(self.source)
+        self.known = shape_knobs(self.source)
         """Values of all knobs at full shape."""
+        spared = names_read_by_model(self.source) if self.spares else frozenset()
+        self.full = {name: value for name, value in self.known.items() if name.split(".")[0] not in spared}
+        """Those that may change."""
         size = self.trials.size({})
         if size is None:
             raise BadInput(f"reference: it does not run at its own shape: {self.trials.last_failure}")
@@ -306,7 +326,7 @@ class ShapeSearch:
 
     def _divisors(self, name: str) -> list[int]:
         """Numbers that may have to divide a knob: heads, groups and the like are integers of the source too."""
-        return sorted({v for v in self.full.values() if 1 < v <= 64} | {math.gcd(self.full[name], 64)})
+        return sorted({v for v in self.known.values() if 1 < v <= 64} | {math.gcd(self.full[name], 64)})
 
     def _leading_rank(self, name: str) -> int:
         """Largest rank of the inputs of which a knob is the first dimension and nothing else; 0 if there is none."""

@@ -6,7 +6,7 @@ all of its programs together write all of the answer, a small shape shows.
 
 from __future__ import annotations
 
-from egg_graph.evaluator.problem.shapes import Kind, ShapeSearch
+from egg_graph.evaluator.problem.shapes import Kind, search_shapes
 
 LEVELS: dict[Kind, tuple[tuple[int, ...], ...]] = {
     "shrunk": ((6, 5, 4), (12, 10, 8), (16,)),
@@ -21,6 +21,6 @@ def choose_small_shapes(source: str) -> list[dict[str, int]]:
     Raises:
         BadInput: if the reference does not run at its own shape.
     """
-    search = ShapeSearch(source)
+    search = search_shapes(source)
     tried = ((search.at_level(kind, level) for level in levels) for kind, levels in LEVELS.items())
     return [found for shapes in tried if (found := next(filter(None, shapes), None))]
