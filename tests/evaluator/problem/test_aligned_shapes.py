@@ -135,3 +135,22 @@ def test_heads_and_images_are_halved_for_a_gpu() -> None:
 def test_for_a_gpu_there_are_shapes_of_half_the_size() -> None:
     assert choose_halved_shapes(RECURRENT) == [{"CHANNELS": 384}, {"BATCH": 32}], "its steps stay"
     assert {"SEQUENCE": 100, "DIM": 32} in choose_halved_shapes(GROUPED)
+
+
+def test_some_shapes_are_of_whole_blocks_of_rows_that_an_interpreter_can_bear() -> None:
+    """As a backward pass of attention, whose saved sums are padded to whole blocks."""
+    source = """
+import torch
+
+BATCH, ROWS, HEADS, DIM = 2, 512, 8, 64
+
+class Model(torch.nn.Module):
+    def forward(self, q, k, v):
+        scores = torch.einsum("bihd,bjhd->bhij", q, k)
+        return torch.einsum("bhij,bjhd->bihd", scores.softmax(-1), v)
+
+def get_inputs():
+    return [torch.randn(BATCH, ROWS, HEADS, DIM) for _ in range(3)]
+"""
+    rows = [shape.get("ROWS", 512) for shape in choose_aligned_shapes(source)]
+    assert {256, 512} <= set(rows)

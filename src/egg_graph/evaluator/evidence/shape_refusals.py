@@ -12,9 +12,11 @@ from egg_graph.schema import Finding
 REFUSES = re.compile(
     r"power of (2|two)|16[- ]bytes?[- ]aligned|multiple of 16 bytes|must be (16|a multiple|multiples|divisible)|"
     r"AssertionError|not divisible|should be (a )?multiples? of|is invalid for input of size|cannot be multiplied|"
-    r"must match the (size|existing size)|[Ss]izes of tensors must match|Input shapes should have M >="
+    r"must match the (size|existing size)|[Ss]izes of tensors must match|Input shapes should have M >=|"
+    r"ZeroDivisionError"
 )
-"""Matches what a library or an assertion says of a shape that a kernel cannot take."""
+"""Matches what a library or an assertion says of a shape that a kernel cannot take, or Python of fewer rows than one
+block."""
 RAISED = re.compile(r": (assert|raise)\b")
 """Matches the place of a candidate's own statement that refuses."""
 FAULT = re.compile(r"CUDA error: (an illegal instruction|misaligned address)")

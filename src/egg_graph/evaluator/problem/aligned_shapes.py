@@ -23,7 +23,7 @@ OTHERS, MOST_IN_FULL = ((16, 2), (8, 1), (2, 2), (2, 1), (1 << 30, 2), (1 << 30,
 """How large the others, and leading ones, are where one size is kept whole, and the most shapes of that kind."""
 LARGEST_WHOLE = 2048
 """Sizes up to this are kept whole."""
-ALL_WHOLE, BESIDE, MOST_ALL_WHOLE = (1024, 2048), (16, 64), (4, 2)
+ALL_WHOLE, BESIDE, MOST_ALL_WHOLE = (256, 1024, 2048), (16, 64), (6, 3)
 """Where all sizes of one value, or of two, are kept large: how large at least, how large the others are then, and the
 most shapes of each kind. They may be as large as long ones, for kernels that refuse whatever is smaller."""
 BLOCKS, MOST_BLOCKS = ((16, 2), (16, 4), (32, 2), (64, 2)), 3

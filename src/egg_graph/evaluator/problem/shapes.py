@@ -67,6 +67,8 @@ ONE_BY_ONE = ((48, 32, 16), (16,))
 """Sizes of knobs that shrink one by one; the second ones if the first make no small shape."""
 LARGER = (112, 96, 80)
 """Sizes of such knobs if the reference meets the demands at none of those."""
+LARGEST_BLOCK = 256
+"""Sizes that `Model` reads may have to divide others up to this one."""
 MOST_RUN = 64 * MAX_ELEMENTS
 """Largest number of elements of any one tensor of a shape that is not small and run all the same."""
 
@@ -325,8 +327,12 @@ class ShapeSearch:
         return chosen
 
     def _divisors(self, name: str) -> list[int]:
-        """Numbers that may have to divide a knob: heads, groups and the like are integers of the source too."""
-        return sorted({v for v in self.known.values() if 1 < v <= 64} | {math.gcd(self.full[name], 64)})
+        """Numbers that may have to divide a knob: heads, groups and the like are integers of the source too, and what
+        `Model` reads may be the size of a block."""
+        blocks = {value for other, value in self.known.items() if other not in self.full and value <= LARGEST_BLOCK}
+        return sorted(
+            {v for v in self.known.values() if 1 < v <= 64} | blocks - {0, 1} | {math.gcd(self.full[name], 64)}
+        )
 
     def _leading_rank(self, name: str) -> int:
         """Largest rank of the inputs of which a knob is the first dimension and nothing else; 0 if there is none."""
