@@ -9,12 +9,13 @@ from pathlib import Path
 
 from egg_graph.bench.provenance import Provenance, current_provenance
 from egg_graph.bench.trust.corpus import candidate_of, task_of
-from egg_graph.bench.trust.headers import Entry, read_entries
+from egg_graph.bench.trust.headers import Entry
 from egg_graph.bench.writing import markdown_table, write_results
 from egg_graph.context import Device, choose_target
 from egg_graph.evaluator import environment
 from egg_graph.evaluator.pool import EvaluatorPool
-from egg_graph.schema import BadInput, Value
+from egg_graph.schema import Value
+from tests.lab.right_kernels import read_right_kernels
 
 
 class Judged(Value):
@@ -79,7 +80,10 @@ def run_distinct_problems(
     """
     here = environment()
     gpu = device != "none" and here.gpu is not None
-    entries = _of_distinct_problems(files, "gpu" if gpu else "cpu")
+    first: dict[str, Entry] = {}
+    for entry in read_right_kernels(files, "gpu" if gpu else "cpu"):
+        first.setdefault(entry.header.problem, entry)
+    entries = list(first.values())
     hardware, began = choose_target("auto"), time.monotonic()
     pool = EvaluatorPool([0], workers_per_gpu=workers) if gpu else EvaluatorPool(workers=workers)
 
@@ -87,8 +91,8 @@ def run_distinct_problems(
         if (start := time.monotonic() - began) > seconds:
             return None
         status = pool.evaluate(task_of(entry, hardware), candidate_of(entry)).status
-        name, ended = f"{entry.path.parent.name}/{entry.path.name}", time.monotonic() - began
-        judged = Judged(file=name, problem=entry.header.problem, status=status, began=start, ended=ended)
+        ended = time.monotonic() - began
+        judged = Judged(file=entry.file, problem=entry.header.problem, status=status, began=start, ended=ended)
         on_judged(judged)
         return judged
 
@@ -107,17 +111,6 @@ def run_distinct_problems(
     if out is not None:
         write_results(out, results, distinct_problems_page(results), complaints=results.complaints)
     return results
-
-
-def _of_distinct_problems(files: Sequence[Path], ladder: str) -> list[Entry]:
-    """The first right kernel of each problem."""
-    first: dict[str, Entry] = {}
-    for entry in read_entries(files):
-        if entry.header.honest and ladder in entry.header.where:
-            first.setdefault(entry.header.problem, entry)
-    if not first:
-        raise BadInput(f"{', '.join(map(str, files))}: no right kernel for this device in it")
-    return list(first.values())
 
 
 def distinct_problems_page(results: DistinctProblemsResults) -> str:

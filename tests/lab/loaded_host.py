@@ -15,11 +15,12 @@ from statistics import median
 
 from egg_graph.bench.provenance import Provenance, current_provenance
 from egg_graph.bench.trust.corpus import candidate_of, task_of
-from egg_graph.bench.trust.headers import Entry, read_entries
+from egg_graph.bench.trust.headers import Entry
 from egg_graph.bench.writing import markdown_table, write_results
 from egg_graph.context import Device, choose_target
 from egg_graph.evaluator import LocalEvaluator, environment
-from egg_graph.schema import BadInput, Evaluation, Hardware, Value
+from egg_graph.schema import Evaluation, Hardware, Value
+from tests.lab.right_kernels import read_right_kernels
 
 BUSY = "while True: pass"
 """Program of a busy process."""
@@ -114,10 +115,7 @@ def run_loaded_host(
         BadInput: if there is no right kernel.
         InfrastructureError: if the machine fails.
     """
-    ladder = "cpu" if device == "none" else "gpu"
-    entries = [e for e in read_entries(files) if e.header.honest and ladder in e.header.where]
-    if not entries:
-        raise BadInput(f"{', '.join(map(str, files))}: no right kernel for this device in it")
+    entries = read_right_kernels(files, "cpu" if device == "none" else "gpu")
     cores = len(os.sched_getaffinity(0))
     results = LoadedHostResults(
         terms=current_provenance(environment()), repeats=repeats, busy_processes=cores, asked=len(entries)
@@ -148,7 +146,7 @@ def _judge_both(
     verdicts = judge(False)
     with busy_host(cores):
         verdicts += judge(True)
-    return Kernel(file=f"{entry.path.parent.name}/{entry.path.name}", verdicts=tuple(verdicts))
+    return Kernel(file=entry.file, verdicts=tuple(verdicts))
 
 
 def _verdict(evaluation: Evaluation, *, loaded: bool) -> Verdict:

@@ -126,11 +126,11 @@ class _Collector:
         out: Path | None,
         on_row: Callable[[CorpusRow], None] | None,
     ) -> None:
-        digests = {_short_path(entry): entry.digest for entry in entries}
+        digests = {entry.file: entry.digest for entry in entries}
         kept = {row.file: row for row in earlier if row.outcome != "not_judged" and digests.get(row.file) == row.digest}
         self.order = {file: place for place, file in enumerate(digests)}
         self.results = results.model_copy(update={"rows": tuple(kept[file] for file in digests if file in kept)})
-        self.missing = [entry for entry in entries if _short_path(entry) not in kept]
+        self.missing = [entry for entry in entries if entry.file not in kept]
         self.out, self.on_row = out, on_row
 
     def add(self, row: CorpusRow) -> None:
@@ -190,7 +190,7 @@ def _select(entries: tuple[Entry, ...], only: Sequence[str]) -> tuple[Entry, ...
 def _judge(local: LocalEvaluator, entry: Entry, hardware: Hardware, repeat: int, finalist: bool) -> CorpusRow:
     task, candidate = task_of(entry, hardware), candidate_of(entry)
     runs = tuple(_run_once(local, task, candidate, entry, finalist or entry.header.finalist) for _ in range(repeat))
-    return CorpusRow(header=entry.header, file=_short_path(entry), digest=entry.digest, runs=runs)
+    return CorpusRow(header=entry.header, file=entry.file, digest=entry.digest, runs=runs)
 
 
 def _run_once(local: LocalEvaluator, task: KernelTask, candidate: Candidate, entry: Entry, finalist: bool) -> CorpusRun:
@@ -238,8 +238,3 @@ def candidate_of(entry: Entry) -> Candidate:
     end = next(number for number, line in enumerate(lines) if line.rstrip() == "# ///")
     source = "".join(lines[end + 1 :])
     return Candidate(source=source, author="corpus", stage="algorithmic_structure", mode="seed")
-
-
-def _short_path(entry: Entry) -> str:
-    """`folder/file.py`: enough to find the file, without the machine's own path."""
-    return f"{entry.path.parent.name}/{entry.path.name}"

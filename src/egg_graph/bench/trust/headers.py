@@ -89,6 +89,11 @@ class Entry(Value):
     digest: str
     """SHA-256 of file and problem, as 16 hex digits."""
 
+    @property
+    def file(self) -> str:
+        """`folder/file.py`: enough to find the file, without the machine's own path."""
+        return f"{self.path.parent.name}/{self.path.name}"
+
 
 def read_entries(folders: Sequence[Path], problems: Path | None = None) -> tuple[Entry, ...]:
     """Every corpus file below some folders, sorted by path.

@@ -164,7 +164,7 @@ def _with_own_leading(search: ShapeSearch, overrides: dict[str, int]) -> dict[st
 
 
 def _with_rows(search: ShapeSearch, overrides: dict[str, int], rows: int) -> dict[str, int]:
-    """The same with the largest leading size about `rows`: that of tokens leads, and may have to be whole blocks."""
+    """The same with the largest leading size at about `rows`: a kernel may want whole blocks of them."""
     name = max(search.leading, key=lambda leading: search.full[leading], default="")
     if not name or name in search.wide:
         return overrides

@@ -268,63 +268,64 @@ class CaseStore:
             BadInput: if the reference fails at its own shape, or at a further one of the task.
             Unevaluable: if no draw can be judged.
         """
-        reference = load_reference(self.task.reference, overrides)
-        settings: dict[str, Any] = {"name": name, "overrides": overrides, "device": self.device}
+        reference, precision = load_reference(self.task.reference, overrides), self.task.precision
+
+        def make(seed: int) -> Case:
+            return build_case(reference, precision, name=name, overrides=overrides, seed=seed, device=self.device)
+
+        return self._first_good(name, overrides, index, make, lambda case: not accepts_constant(case, precision))
+
+    def with_other_inputs(self, name: str, case: Case, key: str) -> Case:
+        """Build a case of a reduced shape: model and weights of another case, and other inputs. Raises as `build`.
+
+        Args:
+            name: name of the shape.
+            case: the case to take model and weights from.
+            key: what the seeds depend on.
+        """
+        overrides = self.overrides(name)
+        reference, precision = load_reference(self.task.reference, overrides), self.task.precision
+
+        def make(seed: int) -> Case:
+            return with_other_inputs(case, reference, precision, name=name, seed=seed, device=self.device)
+
+        return self._first_good(key, overrides, 0, make, lambda _: True)
+
+    def _first_good(
+        self,
+        key: str,
+        overrides: dict[str, int],
+        index: int,
+        make: Callable[[int], Case],
+        is_good: Callable[[Case], bool],
+    ) -> Case:
+        """The first good one of several draws of a case; if there is none, the first draw.
+
+        At a shape that nobody asked for the reference may fail on some draws: its blocks may not be whole there.
+
+        Raises:
+            BadInput: if the reference fails at its own shape, or at a further one of the task.
+            Unevaluable: if no draw can be judged.
+        """
+        asked_for = not overrides or overrides in self.task.further_shapes
         first: Case | Unevaluable | None = None
-        for drawn in self._draws(
-            name, overrides, index, lambda seed: build_case(reference, self.task.precision, seed=seed, **settings)
-        ):
-            if isinstance(drawn, Case) and not accepts_constant(drawn, self.task.precision):
-                return drawn
-            first = first or drawn
+        for draw in range(DRAWS):
+            try:
+                drawn = make(self.seed(f"{key}/{draw}" if draw else key, index))
+            except Unevaluable as error:
+                first = first or error
+            except BadInput as error:
+                if asked_for:
+                    raise
+                first = first or Unevaluable(str(error))
+            else:
+                if is_good(drawn):
+                    return drawn
+                first = first or drawn
         if isinstance(first, Case):
             return first  # the check of the problem's validity names what is wrong with it
         assert first is not None
         raise first
-
-    def with_other_inputs(self, name: str, case: Case, key: str) -> Case:
-        """The first case of a reduced shape's model and weights on other inputs that can be judged. Raises as `build`.
-
-        Args:
-            name: name of the shape.
-            case: of that shape.
-            key: what the seeds hang on.
-        """
-        overrides = self.overrides(name)
-        reference = load_reference(self.task.reference, overrides)
-        settings: dict[str, Any] = {"name": name, "device": self.device}
-        first: Unevaluable | None = None
-        for drawn in self._draws(
-            key,
-            overrides,
-            0,
-            lambda seed: with_other_inputs(case, reference, self.task.precision, seed=seed, **settings),
-        ):
-            if isinstance(drawn, Case):
-                return drawn
-            first = first or drawn
-        assert first is not None
-        raise first
-
-    def _draws(
-        self, key: str, overrides: dict[str, int], index: int, make: Callable[[int], Case]
-    ) -> Iterator[Case | Unevaluable]:
-        """Several draws of a case, or why one cannot be judged. At a shape that nobody asked for the reference may fail
-        on some: blocks that are whole at full shape are not there.
-
-        Raises:
-            BadInput: if the reference fails at its own shape, or at a further one of the task.
-        """
-        asked_for = not overrides or overrides in self.task.further_shapes
-        for draw in range(DRAWS):
-            try:
-                yield make(self.seed(f"{key}/{draw}" if draw else key, index))
-            except Unevaluable as error:
-                yield error
-            except BadInput as error:
-                if asked_for:
-                    raise
-                yield Unevaluable(str(error))
 
     @cached_property
     def _kept_bytes(self) -> int:

@@ -1,4 +1,4 @@
-"""Whether an answer hangs on which of equal numbers an operator selects: PyTorch promises none, and kernels differ.
+"""Whether an answer depends on which of equal numbers an operator selects: PyTorch promises none, and kernels differ.
 
 A softmax of large scores is 0 nearly everywhere, so that the second best expert is any of the rest.
 """
@@ -23,7 +23,7 @@ DIMENSION: dict[Any, tuple[int, int]] = {
     aten.min.dim: (1, -1),
 }
 """Operators that answer with values and indices -> where their dimension stands in the call, and its default."""
-CHOOSES = frozenset({"topk", "sort", "max", "min"})
+NAMES = frozenset(operator.overloadpacket.__name__ for operator in DIMENSION)
 """Their names."""
 
 
@@ -41,13 +41,13 @@ class OtherOfEquals(TorchDispatchMode):
         return values, args[0].shape[dim] - 1 - indices
 
 
-def hangs_on_choice(case: Case, precision: Precision) -> bool:
+def depends_on_choice(case: Case, precision: Precision) -> bool:
     """Whether PyTorch's own answer is wrong by the case's budgets once others of equal numbers are selected.
 
     Raises:
         BadInput: if forward fails.
     """
-    if not case.operators & CHOOSES:
+    if not case.operators & NAMES:
         return False
     other = ReferenceRunner.of(case).at(precision, recorder=OtherOfEquals())
     return not is_accepted(NullAnswer("another of equal numbers", other.leaves), case)

@@ -7,7 +7,7 @@ import torch
 from egg_graph.evaluator.problem.case import Case, Unevaluable
 from egg_graph.evaluator.problem.case_builder import build_like, draw_inputs, require_exact
 from egg_graph.evaluator.problem.domain import makes_non_finite
-from egg_graph.evaluator.problem.equal_choices import hangs_on_choice
+from egg_graph.evaluator.problem.equal_choices import depends_on_choice
 from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf
 from egg_graph.evaluator.problem.exponents import NO_FRACTION, largest_exponent
 from egg_graph.evaluator.problem.families import FAMILIES, InputFamily, apply
@@ -54,7 +54,7 @@ def build_family_case(case: Case, reference: Reference, precision: Precision, *,
     moved = apply(family, inputs, seed, ties_of_drawn(case, reference, inputs))
     other = build_like(case, reference, precision, seed=seed, inputs=moved, model=model, family=family)
     _refuse_unjudgeable(other, case, row)
-    if not row.makes_infinities and hangs_on_choice(other, precision):
+    if not row.makes_infinities and depends_on_choice(other, precision):
         raise Unevaluable("which of equal numbers is selected decides there, and that is nobody's contract")
     exponent = 0.0 if row.makes_infinities else largest_exponent(other, precision)
     if exponent >= NO_FRACTION > largest_exponent(case, precision):

@@ -15,7 +15,7 @@ sum no longer overflows.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 
 from egg_graph.schema import BadInput
@@ -111,20 +111,32 @@ def _knob_nodes(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
 
 def _names_reaching_inputs(tree: ast.Module) -> set[str]:
     """Module-level names that `get_inputs` and `get_init_inputs` read, directly or through other such names."""
-    reads: dict[str, set[str]] = {}
+    reads = names_assigned_from(tree)
     for statement in tree.body:
         if isinstance(statement, ast.FunctionDef | ast.ClassDef):
-            reads[statement.name] = _names(statement)
-        elif isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value is not None:
+            reads.setdefault(statement.name, set()).update(_names(statement))
+    return reachable_names(reads, INPUT_FUNCTIONS)
+
+
+def names_assigned_from(tree: ast.Module) -> dict[str, set[str]]:
+    """The names that module-level assignments read, by the name that they assign to."""
+    reads: dict[str, set[str]] = {}
+    for statement in tree.body:
+        if isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value is not None:
             targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
             for name in set().union(*map(_names, targets)):
                 reads.setdefault(name, set()).update(_names(statement.value))
-    reached, waiting = set(), [name for name in INPUT_FUNCTIONS if name in reads]
+    return reads
+
+
+def reachable_names(reads: Mapping[str, set[str]], starts: Iterable[str]) -> set[str]:
+    """The names that some names read, directly or through others, themselves included; all of them keys of `reads`."""
+    reached, waiting = set[str](), [name for name in starts if name in reads]
     while waiting:
         name = waiting.pop()
         if name not in reached:
             reached.add(name)
-            waiting += reads.get(name, set()) & reads.keys()
+            waiting += reads[name] & reads.keys()
     return reached
 
 

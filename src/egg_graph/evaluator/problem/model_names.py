@@ -6,12 +6,11 @@ a cache whose blocks hold 16 tokens means nothing to a forward that divides by 3
 
 from __future__ import annotations
 
-import ast
 import symtable
 from collections.abc import Iterator
 from functools import lru_cache
 
-from egg_graph.evaluator.problem.knobs import parse_reference
+from egg_graph.evaluator.problem.knobs import names_assigned_from, parse_reference, reachable_names
 
 
 @lru_cache(maxsize=8)
@@ -22,29 +21,10 @@ def names_read_by_model(source: str) -> frozenset[str]:
     Raises:
         BadInput: if the source is not Python.
     """
-    made_of = _made_of(parse_reference(source))
-    tables = {table.get_name(): table for table in symtable.symtable(source, "<reference>", "exec").get_children()}
-    read, waiting = set[str](), ["Model"]
-    while waiting:
-        name = waiting.pop()
-        if name not in read:
-            read.add(name)
-            waiting += made_of.get(name, ())
-            waiting += _globals_of(tables[name]) if name in tables else ()
-    return frozenset(read)
-
-
-def _made_of(tree: ast.Module) -> dict[str, set[str]]:
-    """The names that each module-level assignment reads, by the name that it gives."""
-    found: dict[str, set[str]] = {}
-    for statement in tree.body:
-        if isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value is not None:
-            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-            given = {node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)}
-            for name in given:
-                reads = {node.id for node in ast.walk(statement.value) if isinstance(node, ast.Name)}
-                found.setdefault(name, set()).update(reads)
-    return found
+    reads = names_assigned_from(parse_reference(source))
+    for table in symtable.symtable(source, "<reference>", "exec").get_children():
+        reads.setdefault(table.get_name(), set()).update(_globals_of(table))
+    return frozenset(reachable_names(reads, ["Model"]))
 
 
 def _globals_of(table: symtable.SymbolTable) -> Iterator[str]:

@@ -86,8 +86,11 @@ def choose_shapes(source: str) -> tuple[dict[str, int], dict[str, int]]:
     import torch  # noqa: F401 - sets up its loggers when it is imported
 
     logging.getLogger("torch._subclasses.fake_tensor").setLevel(logging.CRITICAL)  # it logs every undone trial
-    search = search_shapes(source)
+    search = ShapeSearch(source, keeps_read=True)
     shrunk = search.shrink()
+    if search.full != search.known and (shrunk is None or not search.trials.is_small(shrunk)):
+        search = ShapeSearch(source, keeps_read=False)
+        shrunk = search.shrink()
     if shrunk is None:
         return {}, {}
     awkward = search.shrink_together("awkward", AWKWARD_LEVELS)
@@ -95,17 +98,16 @@ def choose_shapes(source: str) -> tuple[dict[str, int], dict[str, int]]:
 
 
 def search_shapes(source: str) -> ShapeSearch:
-    """A search that spares what `Model` reads, unless no shape is small then. Raises as `ShapeSearch`."""
-    return ShapeSearch(source, spares=_may_spare(source))
+    """A search that keeps the sizes which `Model` reads, unless `choose_shapes` had to change one. Raises as
+    `ShapeSearch`."""
+    changed = {name for overrides in choose_shapes(source) for name in overrides}
+    return ShapeSearch(source, keeps_read=not changed & _read_knobs(source))
 
 
-@functools.lru_cache(maxsize=16)
-def _may_spare(source: str) -> bool:
-    search = ShapeSearch(source, spares=True)
-    if search.full == search.known:
-        return True
-    shrunk = search.shrink()
-    return shrunk is not None and search.trials.is_small(shrunk)
+def _read_knobs(source: str) -> set[str]:
+    """The knobs whose module-level names `Model` reads."""
+    names = names_read_by_model(source)
+    return {knob for knob in shape_knobs(source) if knob.split(".")[0] in names}
 
 
 @dataclass
@@ -114,22 +116,22 @@ class ShapeSearch:
 
     Args:
         source: the reference's source.
-        spares: whether knobs that `Model` reads keep their values (see `model_names`).
+        keeps_read: whether knobs that `Model` reads keep their values (see `model_names`).
 
     Raises:
         BadInput: if the reference does not run at its own shape.
     """
 
     source: str
-    spares: bool
+    keeps_read: bool
 
     def __post_init__(self) -> None:
         self.trials = ShapeTrials(self.source, SECONDS)
         self.known = shape_knobs(self.source)
         """Values of all knobs at full shape."""
-        spared = names_read_by_model(self.source) if self.spares else frozenset()
-        self.full = {name: value for name, value in self.known.items() if name.split(".")[0] not in spared}
-        """Those that may change."""
+        kept = _read_knobs(self.source) if self.keeps_read else set()
+        self.full = {name: value for name, value in self.known.items() if name not in kept}
+        """Values at full shape of the knobs that may change."""
         size = self.trials.size({})
         if size is None:
             raise BadInput(f"reference: it does not run at its own shape: {self.trials.last_failure}")
