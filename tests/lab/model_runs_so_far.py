@@ -13,6 +13,7 @@ from egg_graph.model_requests import read_requests
 from egg_graph.schema import USABLE, CallEntry, Environment, StageName, Usage, Value
 from tests.lab.kept_evaluations import first_evaluation, highest_ratio, judged_calls, kept_evaluation
 from tests.lab.model_runs import ModelRuns, PlannedRun, Terms
+from tests.lab.model_runs_calls import Bought, bought_by_calls, calls_section
 from tests.lab.model_runs_course import PartSoFar, parts_section, parts_so_far
 from tests.lab.model_seeds import ratio_or_dash
 
@@ -41,6 +42,8 @@ class SoFarRow(Value):
     """Highest ratio of a right kernel in the embedded expert's own run, sweeps included, as far as that came."""
     usage: Usage
     """What all of the model's answers took."""
+    course: tuple[Bought, ...] = ()
+    """What the run had before its first answer and after each one; older files do not tell it."""
 
     @property
     def best(self) -> float:
@@ -99,6 +102,7 @@ def _row(runs: ModelRuns, planned: PlannedRun, folder: Path, calls: list[CallEnt
         after=after,
         expert=highest_ratio(runs.run_folder(PlannedRun(planned.problem, "expert"))),
         usage=sum((request.usage for request in read_requests(folder)), Usage()),
+        course=bought_by_calls(folder),
     )
 
 
@@ -164,6 +168,7 @@ def so_far_page(results: SoFarResults) -> str:
         "under compute-sanitizer.",
         "",
         *_table(rows),
+        *calls_section([row.course for row in rows]),
         *parts_section(results.parts),
     ]
     return "\n".join(lines) + "\n"
