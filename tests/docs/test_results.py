@@ -271,7 +271,7 @@ def test_what_the_readme_says_of_whole_runs_of_level_3_follows_from_the_rows():
         f"{told.geometric_mean.value:.2f} over the better of eager and `torch.compile` (geometric mean, kept" in readme
     )
     assert f"median {told.median.value:.2f}), LSTMs" in readme
-    recurrent = [row.ratio for row in handed if "LSTM" in row.problem or "GRU" in row.problem]
+    recurrent = [row.ratio for row in handed if "LSTM" in row.name or "GRU" in row.name]
     assert f"LSTMs and GRUs {min(recurrent):.1f} to {max(recurrent):.1f}" in readme
 
 
