@@ -149,7 +149,8 @@ def test_what_the_readme_says_of_whole_runs_of_a_model_follows_from_the_rows():
         f"handed over 16 kernels: {told['geometric_mean']:.2f} over the better of eager and `torch.compile` (geometric "
         f"mean; median {told['median']:.2f}; without a median filter of {filtered.ratio:.0f}x {others:.2f}), the "
         f"embedded expert alone {told['expert_geometric_mean']:.2f}. Seven calls in the median, "
-        f"{told['median_input_tokens']:,.0f} tokens in and {told['median_output_tokens']:,.0f} out."
+        f"{told['median_input_tokens']:,.0f} tokens in and {told['median_output_tokens']:,.0f} out, "
+        f"${told['median_dollars']:.2f} at the price of {data['priced_as']}."
     ) in readme
     assert told["median_calls"] == 7
     assert sorted(round(100 * (1 - row.gain)) for row in rows if row.gain < 1) == [2, 4]
