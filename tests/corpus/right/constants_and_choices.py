@@ -24,7 +24,7 @@ def limited(x, limit, dtype):
 @triton.jit
 def tail_kernel(x_ptr, bias_ptr, out_ptr, n, LIMIT: tl.constexpr, BLOCK: tl.constexpr):
     """Leaky ReLU, clamp, scale."""
-    first, step = tl.program_id(0) * BLOCK, 1
+    first, step = tl.program_id(0) * BLOCK, 1, tl.program_id(1)  # the compiler takes the first two
     places = first + step * tl.arange(0, BLOCK)
     x = tl.load(x_ptr + places, mask=places < n, other=0.0)
     if bias_ptr is not None and LIMIT.value > 0:

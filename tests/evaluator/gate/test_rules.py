@@ -442,6 +442,26 @@ def fast(x):
     assert made["fast"](1) is None  # type: ignore[operator]
 
 
+@pytest.mark.parametrize(
+    "lacks", ["'all_gather' not in dir(torch.distributed)", "not hasattr(torch.distributed, 'all_gather')"]
+)
+def test_what_gives_an_older_library_a_name_is_left_out(lacks: str) -> None:
+    source = f"{RIGHT}\nif {lacks}:\n    torch.distributed.all_gather = torch.distributed._all_gather_base\n"
+    told = judged_text(source)
+    assert "all_gather" not in told.source and len(told.source.splitlines()) == len(source.splitlines())
+    assert told.backports == (lacks,) and f"older library: `if {lacks}: …`" in told.statement
+    assert not kinds(source)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    ["'all_gather' in dir(torch.distributed)", "not hasattr(ModelNew, 'all_gather')", "not hasattr(torch, name)"],
+)
+def test_other_conditions_stay_and_are_judged(condition: str) -> None:
+    source = f"{RIGHT}\nname = 'a'\nif {condition}:\n    torch.distributed.all_gather = torch.distributed._base\n"
+    assert judged_text(source).source == source and kinds(source)
+
+
 def test_an_import_beside_another_statement_stays() -> None:
     source = "def f():\n    import apex; x = 1\n    return apex, x\n"
     assert judged_text(source).source == source

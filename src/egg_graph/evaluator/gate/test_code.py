@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
+from egg_graph.evaluator.gate.blanking import blanked
 from egg_graph.schema.syntax import syntax_tree
 
 TEST_NAMES = frozenset({"get_inputs", "get_init_inputs", "main", "test", "run_test", "benchmark"})
@@ -35,13 +36,8 @@ def without_test_code(source: str) -> tuple[str, tuple[str, ...]]:
     if not tests:
         return source, ()
     dropped = [*tests, *_imports_for(tests, tree.body)]
-    shorter = _blanked(source, dropped)
-    kept = [node for node in tree.body if node not in dropped]
-    try:
-        same = ast.dump(syntax_tree(shorter)) == ast.dump(ast.Module(kept, []))
-    except SyntaxError:
-        same = False
-    if not same:  # two statements on one line
+    shorter = blanked(source, tree, dropped)
+    if shorter is None:
         return source, ()
     return shorter, tuple(_words(node) for node in dropped)
 
@@ -105,15 +101,6 @@ def _names(nodes: Sequence[ast.stmt]) -> Iterator[str]:
             yield node.attr
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.value
-
-
-def _blanked(source: str, nodes: Sequence[ast.stmt]) -> str:
-    lines = source.splitlines(keepends=True)
-    for node in nodes:
-        assert node.end_lineno is not None
-        for number in range(node.lineno - 1, node.end_lineno):
-            lines[number] = "\n"
-    return "".join(lines)
 
 
 def _words(node: ast.stmt) -> str:

@@ -95,6 +95,18 @@ def assigned(value: Any) -> Any:
     return interpreter.interpreter_semantic.to_tensor(value, False)
 
 
+def first_items(value: Any, targets: Any) -> Any:
+    """Return the items of a tuple that targets take: the compiler takes no notice of those beyond.
+
+    Args:
+        value: of an assignment.
+        targets: None for one target, a tuple of such for several.
+    """
+    if targets is None or not isinstance(value, tl.tuple):
+        return value
+    return tl.tuple([first_items(item, target) for item, target in zip(value.values, targets, strict=False)])
+
+
 def annotated(annotation: Any, value: Any) -> Any:
     """Return what `name: annotation = value` holds: `tl.constexpr` keeps a number known at compile time."""
     return unwrap(value) if annotation is tl.constexpr else assigned(value)

@@ -101,12 +101,14 @@ class CompiledMeaning(ast.NodeTransformer):
         function.body = body.body
 
     def visit_Assign(self, node: ast.Assign) -> ast.stmt:
-        """`x = 1` makes a scalar tensor."""
+        """`x = 1` makes a scalar tensor. `x, y = t` takes the first two items of a longer tuple."""
         if len(node.targets) != 1:
             return _statement(node, _call("refuse", node, ast.Constant("an assignment to several targets")))
         if what := _refused_target(node.targets[0]):
             return _statement(node, _call("refuse", node, ast.Constant(what)))
         node.value = _call("assigned", node, self.visit(node.value))
+        if isinstance(node.targets[0], ast.Tuple):
+            node.value = _call("first_items", node, node.value, _pattern(node.targets[0]))
         return node
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt:
@@ -243,6 +245,13 @@ def _refused_target(target: ast.expr) -> str:
         ast.Attribute: "an assignment to an attribute",
     }
     return words.get(type(target), "an assignment to this target")
+
+
+def _pattern(target: ast.expr) -> ast.expr:
+    """The tuples of a target as tuples of None."""
+    if isinstance(target, ast.Tuple):
+        return ast.Tuple([_pattern(element) for element in target.elts], ast.Load())
+    return ast.Constant(None)
 
 
 def _meaning(name: str, place: ast.AST) -> ast.expr:
