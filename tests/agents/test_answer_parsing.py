@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import json
 import time
 import warnings
 
@@ -232,14 +233,34 @@ def test_a_valid_fence_always_yields_its_module(before, after, number):
 @settings(max_examples=100, deadline=None)
 @given(st.dictionaries(st.sampled_from(KEYS), st.text(min_size=1, max_size=80), min_size=2))
 def test_valid_json_in_a_fence_is_read_back_exactly(answer):
-    import json
-
     assert read_object(Reply(f"Answer:\n```json\n{json.dumps(answer)}\n```\n"), KEYS).values == answer
+
+
+@pytest.mark.parametrize("said", ["<think>", "a tag </think> and more", "<think>x</think>"])
+@pytest.mark.parametrize(
+    "form", ["{}", "Answer:\n```json\n{}\n```\n", "why so</think>\n{}", "<think>```json\n{{\n</think>{}"]
+)
+def test_a_tag_of_thinking_within_a_string_is_the_answers_own(form, said):
+    answer = dict.fromkeys(KEYS, said)
+    assert read_object(Reply(form.format(json.dumps(answer))), KEYS).values == answer
 
 
 @pytest.mark.parametrize(
     "unit",
-    ["{", "(", '{"', "{/*", '{"a": "x" y', "a", "```\n'''\n", "> ", "\\", "@@ -1 +1 @@\n-import torch\n+x\n", "\r"],
+    [
+        "{",
+        "(",
+        '{"',
+        "{/*",
+        '{"a": "x" y',
+        "a",
+        "```\n'''\n",
+        "> ",
+        "\\",
+        "@@ -1 +1 @@\n-import torch\n+x\n",
+        "\r",
+        "<think>\n```\n1\n```\n",
+    ],
 )
 def test_an_endless_answer_is_read_in_time_proportional_to_it(unit):
     text = f"```{unit}" + unit * (190_000 // len(unit)) + "`"
