@@ -52,6 +52,21 @@ def test_jobs_that_start_in_one_folder_at_once_each_do_their_own(fork_server: Fo
         assert list(pool.map(done, range(8))) == list(range(8))
 
 
+def test_a_server_outlives_the_thread_that_started_it(fork_server: ForkServer, tmp_path: Path) -> None:
+    """A lost server is started anew by the thread that needs it, which may be one of a pool that is about to end."""
+    fork_server.stop()
+    job = f"{jobs.__name__}:work"
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(fork_server.run, job, {"steps": 1}, tmp_path, Limits(wall_seconds=20)).result()
+    process = fork_server._process
+    time.sleep(0.2)
+    assert process is not None and process.poll() is None
+    end = fork_server.run(job, {"steps": 2}, tmp_path, Limits(wall_seconds=20))
+    assert end.report is not None and end.report["answer"] == {"done": 2}
+    fork_server.stop()
+    assert process.poll() is not None
+
+
 def _states(folder: Path) -> set[str]:
     """States of the processes that work in a folder."""
     found = set()

@@ -1,5 +1,6 @@
 """A sweep on a GPU that is played by this process: pruning, successive halving, and what is told of each."""
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -88,7 +89,7 @@ def sweep(h200: Hardware, monkeypatch: pytest.MonkeyPatch) -> Any:
         open=lambda folder, watched: Session(given[int(folder.name)].source),
     )
 
-    def go(*words: str, capacity: int = 8) -> list[Trial]:
+    def go(*words: str, capacity: int = 8, fingerprints: Sequence[str] = ()) -> list[Trial]:
         sources = [f"n={number} {word}" for number, word in enumerate(words)]
         given[:] = [
             Candidate(source=source, author="t", stage="tensor_tiling", mode="tune", config={"n": number})
@@ -96,7 +97,7 @@ def sweep(h200: Hardware, monkeypatch: pytest.MonkeyPatch) -> Any:
         ]
         problem: Any = SimpleNamespace(task=SimpleNamespace(target=h200))
         folders = [FOLDER / str(number) for number in range(len(given))]
-        configurations = Configurations(given, [None] * len(given), folders)
+        configurations = Configurations(given, [None] * len(given), folders, fingerprints)
         screening = GpuScreening(ladder, problem, SimpleNamespace(forward_seed=1), configurations, [], {})  # type: ignore[arg-type]
         screening.sweep(capacity)
         screening.close()
@@ -187,6 +188,15 @@ def test_twelve_are_halved_together(sweep: Any) -> None:
     trials = sweep(*(f"ms={ms}" for ms in range(12, 0, -1)), capacity=12)
     assert sorted(bursts().values()) == [1] * 6 + [3] * 3 + [7] + [15] * 2
     assert [number for number, trial in enumerate(trials) if trial.merit[0] == 0.0] == [10, 11]
+
+
+def test_one_compiled_program_is_run_once(sweep: Any) -> None:
+    trials = sweep("ms=3", "ms=9", "ms=2", "ms=9", "ms=4", fingerprints=["a", "a", "b", "b", ""])
+    assert sorted({number for number, _ in Session.log if number >= 0}) == [0, 2, 4]
+    assert [trial.milliseconds for trial in trials] == [3, 3, 2, 2, 4]
+    assert trials[3].reason.startswith("not run: the same compiled program as configuration 3 (right on one seed")
+    assert [trial.config for trial in trials] == [{"n": number} for number in range(5)]
+    assert min(trials, key=lambda trial: trial.merit) is trials[2]
 
 
 def test_where_one_fits_at_a_time_each_is_timed_once(sweep: Any) -> None:

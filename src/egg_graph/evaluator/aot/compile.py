@@ -44,16 +44,21 @@ def compile_launch(module_path: str | Path, launch: Launch, hardware: Hardware) 
     return resources
 
 
-def fill_cache(module_path: str | Path, launch: Launch, hardware: Hardware) -> None:
+def fill_cache(module_path: str | Path, launch: Launch, hardware: Hardware) -> str:
     """Leave a launch's kernel, and what launches it, in Triton's cache, for a process on this machine's NVIDIA GPU.
 
     Args:
         module_path, launch, hardware: as `compile_kernel` takes them.
 
+    Returns:
+        The kernel's PTX.
+
     Raises:
         KernelFault, RuntimeError, KeyError: as `compile_kernel`.
     """
-    _build_launcher(compile_kernel(module_path, launch, hardware))
+    compiled = compile_kernel(module_path, launch, hardware)
+    _build_launcher(compiled)
+    return str(compiled.asm["ptx"])
 
 
 def compile_kernel(module_path: str | Path, launch: Launch, hardware: Hardware) -> Any:

@@ -18,11 +18,16 @@ COMPILED_FROM = {"kernel", "source", "captured", "signature", "constexprs", "div
 """Fields of a launch on which its compiled code depends."""
 
 
+def code_key(launch: Launch) -> str:
+    """What two launches have in common that compile to the same code."""
+    return launch.model_dump_json(include=COMPILED_FROM)
+
+
 def distinct(launches: Sequence[Launch]) -> list[Launch]:
     """Keep the first of all launches that compile to the same code; of cooperative ones the one of most programs."""
     seen: dict[str, Launch] = {}
     for launch in launches:
-        key = launch.model_dump_json(include=COMPILED_FROM)
+        key = code_key(launch)
         earlier = seen.get(key)
         if earlier is None or (launch.cooperative and launch.programs > earlier.programs):
             seen[key] = launch

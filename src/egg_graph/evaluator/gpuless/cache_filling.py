@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder
+from egg_graph.evaluator.evidence.compiled_program import compiled_fingerprint
 from egg_graph.evaluator.evidence.statements import distinct
 from egg_graph.evaluator.gpuless.compilation import TargetCompiler
 from egg_graph.evaluator.gpuless.ladder import GpulessLadder
@@ -38,7 +39,7 @@ def fill_cache(
     call: dict[str, Any],
     folder: Path,
     side_by_side: int = SIDE_BY_SIDE,
-) -> None:
+) -> str:
     """Compile what one forward launches into Triton's cache in a folder.
 
     Args:
@@ -48,12 +49,17 @@ def fill_cache(
         call: payload of the run that records its launches (`recording_call`).
         folder: where the candidate's process will run.
         side_by_side: launches that are compiled at a time.
+
+    Returns:
+        The `compiled_fingerprint` of the forward; empty where it is not known.
     """
     try:
         with hear_progress(None):
             run = ladder.launches(task, candidate, call, EvaluationBuilder())
-            if run is not None:
-                compiler = TargetCompiler(ladder.jobs, task, candidate)
-                compiler.fill_cache(distinct(run.launches), folder, COMPILE_SECONDS, side_by_side)
+            if run is None:
+                return ""
+            compiler = TargetCompiler(ladder.jobs, task, candidate)
+            codes = compiler.fill_cache(distinct(run.launches), folder, COMPILE_SECONDS, side_by_side)
+            return compiled_fingerprint(run, codes)
     except InfrastructureError:  # the process on the GPU finds out for itself
-        return
+        return ""

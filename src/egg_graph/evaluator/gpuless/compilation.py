@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from egg_graph.evaluator.evidence.statements import count, distinct
+from egg_graph.evaluator.evidence.statements import code_key, count, distinct
 from egg_graph.evaluator.gpuless.job_runner import JobRunner
 from egg_graph.evaluator.host.fork_server import ChildExit, Limits
 from egg_graph.evaluator.host.outcome import finding_of
@@ -74,7 +74,7 @@ class TargetCompiler:
                 findings += [Finding.model_validate(f) for f in group["findings"]]
         return findings
 
-    def fill_cache(self, launches: Sequence[Launch], folder: Path, seconds: float, side_by_side: int) -> None:
+    def fill_cache(self, launches: Sequence[Launch], folder: Path, seconds: float, side_by_side: int) -> dict[str, str]:
         """Compile launches under all their configurations, for a process that runs the candidate on this machine's GPU.
 
         Args:
@@ -82,16 +82,22 @@ class TargetCompiler:
             folder: the candidate's, where that process runs; Triton's cache lies in it.
             seconds: no further one is compiled after this time [s].
             side_by_side: how many are compiled at a time.
+
+        Returns:
+            The fingerprint of the code of each that compiled, by its `code_key`.
         """
         end = time.monotonic() + seconds
 
-        def compile_one(launch: Launch) -> None:
-            if time.monotonic() < end:
-                self._job("fill_cache", folder, launch=_entry(launch))
+        def compile_one(launch: Launch) -> str:
+            if time.monotonic() >= end:
+                return ""
+            answer = (self._job("fill_cache", folder, launch=_entry(launch)).report or {}).get("answer")
+            return str(answer["code"]) if answer else ""
 
         all_of_them = [launch for first in launches for launch in (first, *first.alternatives)]
         with ThreadPoolExecutor(side_by_side) as pool:
-            list(pool.map(compile_one, all_of_them))
+            codes = list(pool.map(compile_one, all_of_them))
+        return {code_key(launch): code for launch, code in zip(all_of_them, codes, strict=True) if code}
 
     def _run(
         self, groups: Sequence[Sequence[Launch]], seconds: float | None

@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -105,14 +106,9 @@ class ForkServer:
         module = "egg_graph.evaluator.host.fork_server_process"
         log = self.folder / f"fork-server-{'interpret' if self.interpret else 'compile'}.log"
         with theirs, log.open("ab") as stderr:
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", module, str(theirs.fileno()), settings],
-                pass_fds=(theirs.fileno(),),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=stderr,
-                env=environment,
-                cwd=self.folder,
+            arguments = [sys.executable, "-P", "-m", module, str(theirs.fileno()), settings]
+            self._process = _popen_of_its_own(
+                arguments, pass_fds=(theirs.fileno(),), stderr=stderr, env=environment, cwd=self.folder
             )
         self._control = ours
 
@@ -186,6 +182,26 @@ class ForkServer:
             self._process.kill()
             self._process.wait()
         self._control = self._process = None
+
+
+def _popen_of_its_own(arguments: list[str], **options: Any) -> subprocess.Popen[bytes]:
+    """Start a process that dies with this one, in a thread that lives as long as it does.
+
+    The kernel takes the end of the thread that started it for the end of its parent, and the caller's may end sooner.
+    """
+    started: Future[subprocess.Popen[bytes]] = Future()
+
+    def keep() -> None:
+        try:
+            process = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, **options)
+        except BaseException as error:  # noqa: BLE001 - raised in the caller
+            started.set_exception(error)
+            return
+        started.set_result(process)
+        process.wait()
+
+    threading.Thread(target=keep, name="fork-server", daemon=True).start()
+    return started.result()
 
 
 @contextmanager

@@ -68,6 +68,7 @@ class Specialisation:
         self.constexprs: dict[str, Any] = {}
         self.divisible: list[str] = []
         self.arguments: dict[str, str] = {}
+        self.numbers: dict[str, str] = {}
         for name, value in bound.items():
             if name in constexprs:
                 self.signature[name] = "constexpr"
@@ -86,6 +87,8 @@ class Specialisation:
         if value is None or (specialise and path not in self.typed and type(value) is int and value == 1):
             self.constexprs[path] = value
             return "constexpr"
+        if isinstance(value, bool | int | float):
+            self.numbers[path] = repr(value)
         if isinstance(value, bool):
             return "u1"
         if isinstance(value, int):

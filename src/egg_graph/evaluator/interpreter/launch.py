@@ -86,6 +86,7 @@ def launch_kernel(self: Any, *args: Any, grid: Any, warmup: bool = False, **keyw
         "divisible_by_16": tuple(special.divisible),
         "options": options,
         "arguments": special.arguments,
+        "numbers": special.numbers,
         "programs": shape[0] * shape[1] * shape[2],
         "source": written_source(self),
         "captured": captured(self.fn),

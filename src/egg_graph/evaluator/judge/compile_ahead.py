@@ -29,6 +29,13 @@ class Configurations:
     rejected: Sequence[Trial | None]
     """For each the failed trial if the static gate rejects it, None if not."""
     folders: Sequence[Path]
+    fingerprints: Sequence[str] = ()
+    """Of each compiled forward (`compiled_fingerprint`); empty where it is not known."""
+
+    def same_as(self, number: int) -> int:
+        """Number of the first configuration that is the same compiled program; its own where none is."""
+        known = self.fingerprints[number] if self.fingerprints else ""
+        return self.fingerprints.index(known) if known else number
 
 
 @contextmanager
@@ -47,8 +54,8 @@ def compiled_ahead(
         folders = [stack.enter_context(ladder.jobs.job_folder(candidate)) for candidate in candidates]
         report_progress(f"compiles {len(candidates)} configurations")
         with spending_on("compile"):
-            _compile_all(ladder, problem, candidates, rejected, folders)
-        yield Configurations(candidates, rejected, folders)
+            fingerprints = _compile_all(ladder, problem, candidates, rejected, folders)
+        yield Configurations(candidates, rejected, folders, fingerprints)
 
 
 def _compile_all(
@@ -57,12 +64,11 @@ def _compile_all(
     candidates: Sequence[Candidate],
     rejected: Sequence[Trial | None],
     folders: Sequence[Path],
-) -> None:
+) -> list[str]:
     call, side_by_side = recording_call(ladder, problem), max(1, COMPILERS // len(candidates))
 
-    def compile_one(candidate: Candidate, trial: Trial | None, folder: Path) -> None:
-        if trial is None:
-            fill_cache(ladder, problem.task, candidate, call, folder, side_by_side)
+    def compile_one(candidate: Candidate, trial: Trial | None, folder: Path) -> str:
+        return "" if trial else fill_cache(ladder, problem.task, candidate, call, folder, side_by_side)
 
     with ThreadPoolExecutor(min(COMPILERS, len(os.sched_getaffinity(0)))) as pool:
-        list(pool.map(compile_one, candidates, rejected, folders))
+        return list(pool.map(compile_one, candidates, rejected, folders))

@@ -187,18 +187,22 @@ class GpuScreening:
                 again.
         """
         ready: list[Entrant] = []
-        first, count, began = 0, len(self.candidates), time.monotonic()
-        while first < count:
+        same_as = {number: self.configurations.same_as(number) for number in range(len(self.candidates))}
+        waiting, began = [number for number, first in same_as.items() if number == first], time.monotonic()
+        while waiting:
             if time.monotonic() - began > LONGEST_SECONDS:
-                self._leave_out(range(first, count))
+                self._leave_out(waiting)
                 break
-            if capacity - len(ready) < min(TOGETHER, count - first):
+            if capacity - len(ready) < min(TOGETHER, len(waiting)):
                 stay = 0 if capacity == 1 else max(1, capacity // 3)
                 ready = self._keep(ready, stay, STAYED if capacity == 1 else LEFT)
-            numbers = range(first, min(count, first + TOGETHER, first + capacity - len(ready)))
+            numbers = waiting[: min(TOGETHER, capacity - len(ready))]
             ready += self._enter(numbers)
-            first = numbers.stop
+            waiting = waiting[len(numbers) :]
         self._halve(ready)
+        for number, first in same_as.items():
+            if number != first:
+                self._settle(number, self._trial_of_the_same(number, first))
 
     def _halve(self, ready: list[Entrant]) -> None:
         """Time the better half again and again, until two are left."""
@@ -211,6 +215,12 @@ class GpuScreening:
                 break
         for entrant in ready:
             self._settle(entrant.number, _timed_trial(entrant, STAYED))
+
+    def _trial_of_the_same(self, number: int, first: int) -> Trial:
+        """The trial of a configuration that is the same compiled program as an earlier one, which was tried."""
+        tried = self.trials[first]
+        reason = f"not run: the same compiled program as configuration {first + 1} ({tried.reason})"
+        return tried.model_copy(update={"config": self.candidates[number].config, "reason": reason[:400]})
 
     def _leave_out(self, numbers: Sequence[int]) -> None:
         """Tell of configurations that there was no time for."""

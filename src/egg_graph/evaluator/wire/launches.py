@@ -31,6 +31,8 @@ class Launch(Value):
     """`num_warps`, `num_stages`, … as the launch gives them."""
     arguments: dict[str, str] = Field(default_factory=dict)
     """Tensor argument -> `float32[16, 1024]`."""
+    numbers: dict[str, str] = Field(default_factory=dict)
+    """Path of a number argument -> its value, as Python writes it."""
     configs: tuple[dict[str, Knob], ...] = ()
     """All autotune configurations; the first was launched."""
     alternatives: tuple["Launch", ...] = ()

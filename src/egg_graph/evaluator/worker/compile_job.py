@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from egg_graph.evaluator.evidence.compiled_program import code_fingerprint
 from egg_graph.evaluator.host.child import name_the_line_when_stuck
 from egg_graph.evaluator.wire.faults import KernelFault
 from egg_graph.evaluator.wire.launches import Launch
@@ -41,14 +42,20 @@ def compile_all(payload: dict[str, Any], folder: Path, channel: int) -> dict[str
     return {"groups": groups}
 
 
-def fill_cache(payload: dict[str, Any], folder: Path, channel: int) -> None:
-    """Compile one launch into Triton's cache; what the compiler refuses, the process that launches it finds out."""
+def fill_cache(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]:
+    """Compile one launch into Triton's cache; what the compiler refuses, the process that launches it finds out.
+
+    Returns:
+        `code`: the fingerprint of its code; empty where it does not compile.
+    """
     from egg_graph.evaluator.aot import compile
 
     name_the_line_when_stuck(max(0.5, payload["wall_seconds"] - 1.0))
     hardware = Hardware.model_validate(payload["hardware"])
     with suppress(KernelFault):
-        compile.fill_cache(folder / CANDIDATE, Launch.model_validate(payload["launch"]), hardware)
+        ptx = compile.fill_cache(folder / CANDIDATE, Launch.model_validate(payload["launch"]), hardware)
+        return {"code": code_fingerprint(ptx)}
+    return {"code": ""}
 
 
 def _first_that_fits(folder: Path, launches: Sequence[Launch], hardware: Hardware) -> dict[str, Any]:
