@@ -8,7 +8,7 @@ from langchain_core.callbacks import BaseCallbackHandler
 from egg_graph import Context, build_egg_graph
 from egg_graph.agents import load_chat_model, requests
 from egg_graph.schema import ModelRefused
-from tests.agents.answers import ANALYSIS, DIAGNOSIS, HOPELESS, MENDED, MODULE, fenced
+from tests.agents.answers import ANALYSIS, DIAGNOSIS, HOPELESS, MENDED, MODULE, TEST_CODE, fenced
 from tests.agents.openai_server import OpenAIServer, Response, Stall, completion, failure
 from tests.graph.scripted import REFERENCE, ScriptedEvaluator
 
@@ -87,6 +87,23 @@ def test_a_mendable_answer_ends_accepted(kind):
         state = run(server, FondEvaluator())
     assert state["status"] == "correct" and modes(state) == ["seed"]
     assert "class ModelNew" in state["kernel"] and "get_inputs" not in state["kernel"]
+
+
+def test_what_was_mended_in_an_answer_and_dropped_of_its_knobs_is_told_to_whoever_works_on_it():
+    def answer(verdict: str) -> Response:
+        idle = "CONFIG = {'BLOCK': 256}\nSPACE = {'tensor_tiling': {'BLOCK': [128]}}\n"
+        return completion(fenced(module(verdict) + idle + TEST_CODE))
+
+    coder = [answer(verdict) for verdict in ("bad 9", "ok 3", "ok 2")]
+    with OpenAIServer(by_role(coder, analyst=WORTH)) as server:
+        state = run(server, stages=("algorithmic_structure",), max_optimizations=1)
+    assert modes(state) == ["seed", "repair", "optimize"]
+    _, *told = zip(map(role_of, server.requests), server.prompts, strict=True)
+    assert [role for role, _ in told] == ["debugger", "coder", "analyst", "coder"]
+    for role, prompt in told:
+        (line,) = [line for line in prompt.splitlines() if line.startswith("Mended in it: ")]
+        assert "removed get_inputs" in line, role
+        assert "; knob dropped: SPACE['tensor_tiling']['BLOCK'] turns a knob that the module never reads" in line, role
 
 
 @pytest.mark.parametrize("kind", HOPELESS)

@@ -83,6 +83,15 @@ def test_baseline_counts_what_the_reference_does(evaluator: LocalEvaluator, h200
     assert baseline.environment.gpu is None
 
 
+def test_the_floor_of_the_task_stands_beside_the_bound_of_a_kernel(evaluator: LocalEvaluator, h200: Hardware) -> None:
+    task = KernelTask(name="softmax", reference=SOFTMAX, target=h200)
+    floor = evaluator.baseline(task).floor_ms
+    evaluation = evaluator.evaluate(task, candidate(RIGHT))
+    assert evaluation.status == "correct", evaluation.reason
+    assert evaluation.bound is not None
+    assert evaluation.bound.floor_ms == floor > 0
+
+
 @pytest.mark.parametrize(
     ("line", "words"),
     [

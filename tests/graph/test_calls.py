@@ -51,6 +51,15 @@ def test_updates_show_kernel_profile_and_debug_analysis():
     assert {"analysis", "evaluation", "attempts", "summaries", "usage", "verdict"} <= set(seen)
 
 
+def test_a_diagnosis_goes_from_the_state_with_the_repair_that_worked():
+    """Not only when the next analyst plans: here none does."""
+    context = Context(target="h100", stages=("algorithmic_structure",), max_optimizations=0)
+    states = list(graph().stream(INPUT, context=context, stream_mode="values"))
+    diagnosed = [state for state in states if state.get("diagnosis") is not None]
+    assert diagnosed and all(len(state["attempts"]) == 1 for state in diagnosed)
+    assert len(states[-1]["attempts"]) == 2 and states[-1]["diagnosis"] is None
+
+
 def test_events_are_small_json_dicts_with_documented_keys():
     events = [e for _, e in graph().stream(INPUT, context=CONTEXT, stream_mode="custom", subgraphs=True)]
     assert {e["event"] for e in events} == {"started", "ledger", "baseline", "stage", "role", "attempt", "verdict"}

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import warnings
+from dataclasses import replace
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
@@ -453,6 +454,15 @@ def test_a_stage_that_begins_knows_nothing_of_the_stage_before():
     empty = ("mode", "drafted", "analysis", "diagnosis", "candidate")
     assert [state[key] for key in empty] == [None] * 5 and state["pending"].calls == 0
     assert state["best"].source == kernel("ok", 8) and len(state["summaries"]) == 1
+
+
+def test_a_stage_that_begins_knows_no_diagnosis_of_a_repair_that_failed_in_the_stage_before():
+    session = Session([kernel("ok", 9), kernel("bad", 1), kernel("bad", 2)])
+    context = replace(CONTEXT, max_repairs=1)
+    session.start(context=context, interrupt_before=["tensor_tiling.open"])
+    assert session.values()["diagnosis"].modification_plan == "mend 1"
+    session.go_on(interrupt_after=["tensor_tiling.open"])
+    assert session.values()["diagnosis"] is None
 
 
 def test_a_serializer_of_ours_loads_a_run_without_a_warning(caplog):

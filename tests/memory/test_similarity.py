@@ -27,6 +27,13 @@ def test_the_nearest_come_first_and_losers_keep_their_place():
     assert choose(reversed(told), TOPIC) == told, "as a replay chooses"
 
 
+@pytest.mark.parametrize("other", [{"structure": "scan"}, {"bottleneck": "compute"}, {"precision": "ieee"}])
+def test_lessons_about_another_structure_bottleneck_or_precision_are_not_told(other):
+    """Nor where there are few, and they are alike in all else."""
+    known = [lesson(plan="alike", kernel="a"), lesson(plan="other", kernel="o", **other)]
+    assert [one.plan for one in choose(known, TOPIC)] == ["alike"]
+
+
 def test_of_unknown_structures_those_with_half_of_their_operators_in_common_are_alike():
     topic = TOPIC._replace(structure="unknown", operators=("lgamma", "mul"))
     known = [

@@ -88,6 +88,18 @@ def test_a_diagnosis_that_worked_is_not_told_to_the_next_debugger():
     assert (first, second, third) == (None, None, "mend 2")
 
 
+def test_a_diagnosis_of_a_plan_that_was_given_up_is_not_told_to_the_debugger_of_the_next_plan():
+    given_up = (kernel("bad", 1), kernel("bad", 2))
+    team = ScriptedTeam([kernel("ok", 9), *given_up, kernel("bad", 3), kernel("ok", 8)])
+    knobs = Context(target="h100", stages=("algorithmic_structure",), max_repairs=1, max_optimizations=2)
+    state = build_egg_graph(team=team, evaluator=ScriptedEvaluator(), principles=()).invoke(
+        {"reference": REFERENCE}, context=knobs
+    )
+    modes = [attempt.candidate.mode for attempt in state["attempts"]]
+    assert modes == ["seed", "optimize", "repair", "optimize", "repair"]
+    assert [brief.diagnosis for role, brief in team.briefs if role == "debugger"] == [None, None]
+
+
 def test_a_broken_kernel_is_held_against_the_last_right_one_it_came_from():
     attempts = run()[0]["attempts"]
     assert [briefs("debugger")[n].origin.number for n in range(3)] == [1, 3, 3]

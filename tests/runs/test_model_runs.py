@@ -19,13 +19,15 @@ from egg_graph.agents import requests
 from egg_graph.agents.handoff_folder import open_prompts, write_answer
 from egg_graph.cli import app
 from egg_graph.model_requests import read_requests
+from egg_graph.report import read_run, render
 from egg_graph.runs.estimate import estimate_run
 from egg_graph.runs.replay import replay_run
 from egg_graph.schema import AnswerPending, BadInput, ModelUnavailable
-from tests.agents.answers import ANALYSIS, DIAGNOSIS, fenced
+from tests.agents.answers import ANALYSIS, DIAGNOSIS, TEST_CODE, fenced
 from tests.agents.openai_server import OpenAIServer, completion, failure
 from tests.agents.test_model_graph import NOT_WORTH, by_role, module, role_of
 from tests.graph.scripted import REFERENCE, ScriptedEvaluator
+from tests.report.test_page import Page
 
 WORTH = completion(json.dumps(ANALYSIS))
 KNOBS = {"target": "h100", "expert_seed": False, "accept": "right"}
@@ -113,6 +115,38 @@ def test_every_request_is_kept_and_the_run_is_replayed_without_key_endpoint_or_g
     path.write_text("{")
     result = CliRunner().invoke(app, ["replay", str(run.folder)])
     assert result.exit_code == 2 and "0003-coder.json: no request of a run, or a damaged one" in result.stderr
+
+
+def knobbed(verdict, stage, values):
+    """A module with one knob, which the scripted evaluator takes as its milliseconds."""
+    knobs = f"CONFIG = {{'NUMBER': {values[0]}}}\nSPACE = {{{stage!r}: {{'NUMBER': {values}}}}}\n"
+    return f"{module(verdict)}{knobs}TILES = CONFIG['NUMBER']\n"
+
+
+def test_every_trial_of_the_sweeps_stands_in_the_evidence_of_a_run(serve):
+    serve(*by_role([completion(fenced(knobbed("timed 3", "parallel_mapping", [3, 1, 2])))], analyst=NOT_WORTH))
+    run = optimize(max_optimizations=1)
+    assert [a.candidate.mode for a in run.attempts] == ["seed", "tune"]
+    (sweep,) = json.loads((run.folder / "evidence.json").read_text())["sweeps"]
+    assert (sweep["stage"], sweep["kernel"]) == ("parallel_mapping", run.attempts[0].candidate.id)
+    assert (sweep["knobs"], sweep["winner"]) == ({"NUMBER": [3, 1, 2]}, {"NUMBER": 1})
+    told = [(trial["config"]["NUMBER"], trial["status"], trial["milliseconds"]) for trial in sweep["trials"]]
+    assert told == [(3, "faster", 3.0), (1, "faster", 1.0), (2, "faster", 2.0)]
+
+
+def test_the_page_of_a_run_tells_what_was_mended_in_the_answers_of_every_role(serve):
+    idle = "CONFIG = {'BLOCK': 256}\nSPACE = {'tensor_tiling': {'BLOCK': [128]}}\n"
+    coder = [completion(fenced(module("bad 1") + idle + TEST_CODE)), OK[0], OK[1]]
+    analyst = completion(json.dumps(ANALYSIS | {"by": "magic"}))
+    diagnosis = completion(json.dumps({"found": DIAGNOSIS}))
+    serve(*by_role(coder, analyst=analyst, debugger=diagnosis))
+    run = optimize(max_optimizations=1, stages=("algorithmic_structure",))
+    assert [a.candidate.mode for a in run.attempts] == ["seed", "repair", "optimize"]
+    _, seed, repair, optimized = Page(render(read_run(run.folder))).text.split("Mended in the answers. ")
+    assert seed.startswith("coder: removed get_inputs ")
+    assert " coder: knob dropped: SPACE['tensor_tiling']['BLOCK'] turns a knob that the module never reads" in seed
+    assert repair.startswith("debugger: the object stood inside 'found' ")
+    assert optimized.startswith("analyst: \"by\": 'magic' read as rewrite ")
 
 
 def test_a_run_that_lost_its_endpoint_goes_on_without_paying_twice(serve):
