@@ -120,11 +120,12 @@ def chunks(step: Trickle, tell_usage: bool) -> list[str]:
 
 
 class OpenAIServer:
-    """Serves the script in a thread; `requests` and `headers` hold those received, in order."""
+    """Serves the script in a thread; `requests`, `headers` and `paths` hold those received, in order."""
 
     def __init__(self, script: Sequence[Step]) -> None:
         self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
+        self.paths: list[str] = []
         self._script = list(script)
         self._lock = threading.Lock()
         self._closing = threading.Event()
@@ -171,6 +172,7 @@ def _handler(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             server.headers.append({name.lower(): value for name, value in self.headers.items()})
+            server.paths.append(self.path)
             step = server.next_step(body)
             if isinstance(step, Stall):
                 server.stall(step.seconds)

@@ -24,7 +24,7 @@ from egg_graph.runs.estimate import estimate_run
 from egg_graph.runs.replay import replay_run
 from egg_graph.schema import AnswerPending, BadInput, ModelUnavailable
 from tests.agents.answers import ANALYSIS, DIAGNOSIS, TEST_CODE, fenced
-from tests.agents.openai_server import OpenAIServer, completion, failure
+from tests.agents.openai_server import OpenAIServer, Stall, completion, failure
 from tests.agents.test_model_graph import NOT_WORTH, by_role, module, role_of
 from tests.graph.scripted import REFERENCE, ScriptedEvaluator
 from tests.report.test_page import Page
@@ -254,6 +254,25 @@ def test_the_command_estimates_before_and_tells_failures_and_cost(serve, monkeyp
     assert "model calls (1 failed)" in said and "calls' estimated)" in said and "price of" in said
     request = json.loads((the_run() / "run.json").read_text())
     assert request["context"]["timeout"] == 5.0
+
+
+def test_each_role_gives_an_endpoint_so_long_for_its_answer_as_the_runs_timeout_says(serve):
+    answers = {"coder": [Stall(5.0), completion(fenced(module("bad 9"))), OK[0]]}
+    answers |= {"debugger": [Stall(5.0), completion(json.dumps(DIAGNOSIS))], "analyst": [Stall(5.0), NOT_WORTH]}
+    server = serve(lambda body: answers[role_of(body)].pop(0))
+    events = []
+    run = optimize(timeout=0.4, stages=("algorithmic_structure",), on_event=events.append)
+    assert run.status == "correct" and len(server.requests) == 7
+
+    failed = [call for call in read_requests(run.folder) if call.outcome == "failed"]
+    assert [call.role for call in failed] == ["coder", "debugger", "analyst"]
+    for call in failed:
+        assert 0.4 <= call.usage.seconds < 3 and call.again_in == 0.01
+        assert call.reason.endswith("no answer in time; raise --timeout (timeout=), or try again later")
+        assert call.usage.estimated == 1 and call.usage.input_tokens > 1000, "it may have been at work, and be paid"
+    assert (run.usage.calls, run.usage.failed, run.usage.estimated) == (7, 3, 3)
+    told = [event for event in events if event["event"] == "request" and event["status"] == "failed"]
+    assert [event["reason"] for event in told] == [call.reason for call in failed]
 
 
 def test_handoff_from_the_command_line(monkeypatch):

@@ -35,7 +35,7 @@ def endpoint_failure(error: Exception, model: Runnable[Any, Any]) -> EggError | 
         return error
     status = getattr(error, "status_code", None)
     who = _endpoint(model)
-    if isinstance(status, int):
+    if isinstance(status, int) and status >= 400:
         said = f"{who}: HTTP {status}: {_message(error)}"
         if is_transient_status(status) and not _exhausted(error):
             return InfrastructureError(f"{said}; it is busy or broken, try again later")
@@ -48,6 +48,10 @@ def endpoint_failure(error: Exception, model: Runnable[Any, Any]) -> EggError | 
     if _not_a_completion(error):
         return InfrastructureError(
             f"{who}: its answer is no chat completion ({_message(error)}); check OPENAI_BASE_URL"
+        )
+    if _broke_off(error):
+        return InfrastructureError(
+            f"{who}: its answer broke off: {_message(error)}; it is busy or broken, try again later"
         )
     return None
 
@@ -82,6 +86,8 @@ def _endpoint(model: Runnable[Any, Any]) -> str:
 def _message(error: Exception) -> str:
     """One short line: the server's message, or the error's own text."""
     body = getattr(error, "body", None)
+    if isinstance(body, dict) and isinstance(body.get("error"), dict):
+        body = body["error"]  # anthropic's library hands on the whole body, openai's what its "error" holds
     said = body.get("message") if isinstance(body, dict) else None
     text = " ".join(str(said or error).split()) or type(error).__name__
     return text if len(text) <= 300 else text[:299] + "…"
@@ -93,6 +99,11 @@ def _exhausted(error: Exception) -> bool:
     return getattr(error, "code", None) == "insufficient_quota" or (
         isinstance(body, dict) and body.get("code") == "insufficient_quota"
     )
+
+
+def _broke_off(error: Exception) -> bool:
+    """True for an error that the endpoint told in the middle of its answer, which had begun as a success."""
+    return any(cls.__name__ == "APIError" for cls in type(error).__mro__)
 
 
 def _not_a_completion(error: Exception) -> bool:
