@@ -2,17 +2,20 @@
 
 import math
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import get_args
 
 from egg_graph.context import ATTEMPTS_CEILING, MEASURES, Context, read_budgets
 from egg_graph.model_requests import Terms
-from egg_graph.schema import Part, Role, StageName, Usage
+from egg_graph.schema import Part, Role, Spending, StageName, Usage
 from egg_graph.state import OutputState
 
 ON_GPU: tuple[Part, ...] = ("correctness", "timing", "profile", "sanitizer")
 """The parts of an evaluator's time in which its GPU works."""
+OF_EVALUATIONS = ("seconds", "gpu_seconds")
+"""Measures of a stage that its sweep uses up as well."""
 NOTHING = Usage()
 """What a run has spent that has asked nobody yet."""
 
@@ -58,21 +61,47 @@ def gpu_seconds(state: OutputState) -> float:
     baseline = state.get("baseline")
     if baseline is None or baseline.eager_ms is None:
         return 0.0
-    judged = {attempt.evaluation.candidate: attempt.evaluation for attempt in state.get("attempts", [])}
-    trials = [trial for sweep in state.get("sweeps", []) for trial in sweep.trials]
-    spent = [baseline.spent, *(one.spent for one in judged.values()), *(trial.spent for trial in trials)]
-    return sum(spending.seconds.get(part, 0.0) for spending in spent for part in ON_GPU)
+    return _on_gpu([baseline.spent, *judged_spendings(state)])
 
 
-def part_exhausted(state: OutputState, context: Context, part: StageName | Role) -> str:
-    """Name the budget of one stage or role that is used up; empty while none is."""
+def judged_spendings(state: OutputState, stage: StageName | None = None) -> list[Spending]:
+    """What evaluations and trials of the run, or of one of its stages, took; a kernel judged twice counts once."""
+    attempts = [a for a in state.get("attempts", []) if stage in (None, a.candidate.stage)]
+    judged = {attempt.evaluation.candidate: attempt.evaluation for attempt in attempts}
+    trials = [trial for sweep in state.get("sweeps", []) if stage in (None, sweep.stage) for trial in sweep.trials]
+    return [*(one.spent for one in judged.values()), *(trial.spent for trial in trials)]
+
+
+def _on_gpu(spendings: Sequence[Spending]) -> float:
+    return sum(spending.seconds.get(part, 0.0) for spending in spendings for part in ON_GPU)
+
+
+def spent_on(state: OutputState, part: StageName | Role) -> dict[str, float]:
+    """What a stage or a role has spent, by measure: a role's seconds are those until its answers came, a stage's also
+    those of its evaluations and sweeps. A role keeps no GPU at work."""
+    usage = state.get("costs", {}).get(part, NOTHING)
+    judged = judged_spendings(state, part) if part in get_args(StageName) else []  # type: ignore[arg-type]
+    baseline = state.get("baseline")
+    timed = baseline is not None and baseline.eager_ms is not None
+    seconds = usage.seconds + sum(sum(spending.seconds.values()) for spending in judged)
+    of_models = {"calls": usage.calls, "tokens": usage.tokens, "dollars": usage.dollars}
+    return {**of_models, "seconds": seconds, "gpu_seconds": _on_gpu(judged) if timed else 0.0}
+
+
+def part_exhausted(
+    state: OutputState, context: Context, part: StageName | Role, measures: Sequence[str] = MEASURES
+) -> str:
+    """Name the budget of one stage or role that is used up; empty while none is.
+
+    Args:
+        measures: whose budgets count.
+    """
     limits = read_budgets(context.budgets)
     if not limits:
         return ""
-    spent = state.get("costs", {}).get(part, NOTHING)
-    for measure in MEASURES:
+    for measure, spent in spent_on(state, part).items():
         limit = limits.get((part, measure))
-        if limit is not None and getattr(spent, measure) >= limit:
+        if limit is not None and measure in measures and spent >= limit:
             return f"{part}.{measure} ({limit:g}) reached"
     return ""
 

@@ -27,8 +27,8 @@ Device = Literal["auto", "gpu", "none"]
 Accept = Literal["faster", "right"]
 SweepOf = Literal["auto", "stage", "whole", "knobs"]
 Count = Annotated[int, Field(ge=0)]
-MEASURES = ("calls", "tokens", "dollars")
-"""What a budget of a part of the run may limit."""
+MEASURES = ("calls", "tokens", "dollars", "seconds", "gpu_seconds")
+"""What a budget of a part of the run may limit; `gpu_seconds` of stages alone, for no role keeps a GPU at work."""
 BUDGETS = frozenset(
     {"max_attempts", "max_calls", "max_tokens", "max_dollars", "max_gpu_seconds", "max_seconds", "budgets", "timeout"}
 )
@@ -120,7 +120,8 @@ class Context:
         default=(),
         metadata=describe(
             "Budgets of single stages and roles, PART.MEASURE=LIMIT each, such as coder.tokens=50000 or "
-            "tensor_tiling.calls=4; the measures are calls, tokens and dollars."
+            "tensor_tiling.calls=4; the measures are calls, tokens,"
+            " dollars, seconds and (of stages) gpu_seconds."
         ),
     )
     max_gpu_seconds: Annotated[float, Field(ge=0)] = field(
@@ -257,6 +258,8 @@ def read_budgets(words: tuple[str, ...]) -> dict[tuple[str, str], float]:
             limits[part, measure] = float(limit)
         except ValueError:
             limits[part, measure] = -1.0
+        if part in ROLES and measure == "gpu_seconds":
+            raise BadInput(f"budgets: {word!r}: no role keeps a GPU at work; name a stage, such as {parts[0]}")
         if part not in parts or measure not in MEASURES or not limits[part, measure] >= 0:
             raise BadInput(
                 f"budgets: {word!r}: write PART.MEASURE=LIMIT, such as coder.tokens=50000, with a part of "

@@ -5,8 +5,9 @@ from typing import get_args, get_type_hints
 import pytest
 
 from egg_graph import Context, build_egg_graph, routing
-from egg_graph.budgets import gpu_seconds
-from egg_graph.schema import Attempt, Baseline, Candidate, Evaluation, Spending, StageName, Usage
+from egg_graph.budgets import gpu_seconds, part_exhausted
+from egg_graph.context import make_context
+from egg_graph.schema import Attempt, BadInput, Baseline, Candidate, Evaluation, Spending, StageName, Usage
 from egg_graph.steering.topology import all_nodes
 from tests.graph.scripted import ScriptedEvaluator, kernel
 
@@ -112,6 +113,28 @@ def test_seconds_of_a_gpu_are_those_of_baseline_attempts_and_sweeps():
     assert gpu_seconds(spent) == 10.0, "an evaluation that was kept for a second attempt was made once"
     assert routing.exhausted(spent, Context(max_gpu_seconds=10)) == "max_gpu_seconds (10) reached"
     assert gpu_seconds({**spent, "baseline": Baseline(task="t")}) == 0.0, "nothing ran on a GPU"
+
+
+def test_a_stage_has_budgets_of_time_and_of_a_gpus_time():
+    took = Spending(seconds={"correctness": 2.0, "timing": 3.0, "compile": 9.0})
+    (good,) = state(GOOD)["attempts"]
+    judged = good.model_copy(update={"evaluation": good.evaluation.model_copy(update={"spent": took})})
+    stage, on_gpu = good.candidate.stage, Baseline(task="t", eager_ms=1.0, spent=took)
+    costs = {stage: Usage(seconds=1.0), "coder": Usage(seconds=4.0)}
+    spent = {**state(GOOD), "attempts": [judged], "baseline": on_gpu, "costs": costs}
+    for budget, used in (
+        ("seconds=15", True),
+        ("seconds=16", False),
+        ("gpu_seconds=5", True),
+        ("gpu_seconds=6", False),
+    ):
+        told = part_exhausted(spent, Context(budgets=(f"{stage}.{budget}",)), stage)
+        assert told == (f"{stage}.{budget.replace('=', ' (')}) reached" if used else ""), budget
+    assert part_exhausted(spent, Context(budgets=("coder.seconds=4",)), "coder") == "coder.seconds (4) reached"
+    other = Context(budgets=("parallel_mapping.gpu_seconds=1",))
+    assert part_exhausted(spent, other, "parallel_mapping") == ""
+    with pytest.raises(BadInput, match="no role keeps a GPU at work"):
+        make_context({"budgets": ("coder.gpu_seconds=5",)})
 
 
 def test_entering_and_opening_a_stage():

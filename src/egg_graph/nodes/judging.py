@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from langgraph.runtime import Runtime
 
+from egg_graph.budgets import OF_EVALUATIONS, part_exhausted
 from egg_graph.calls import Call
 from egg_graph.context import Context, resolve
 from egg_graph.evaluator.progress import Progress, hear_progress
@@ -68,7 +69,7 @@ class JudgingNodes:
         and kept only if it is better.
         """
         context = self._knobs(state, runtime)
-        if exhausted(state, context):
+        if exhausted(state, context) or part_exhausted(state, context, self.stage.name, OF_EVALUATIONS):
             return StageState()
         judged = await self._judge_best(state, runtime)
         state = _apply(judged, state)
