@@ -6,8 +6,9 @@ from typing import get_args
 import pytest
 
 from egg_graph import BadInput, Context, InfrastructureError, build_egg_graph
+from egg_graph.budgets import gpu_seconds
 from egg_graph.context import ATTEMPTS_CEILING, recursion_limit
-from egg_graph.schema import Draft, StageName, Usage
+from egg_graph.schema import Draft, Spending, StageName, Usage
 from tests.graph.scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel, tunable
 
 STAGES = get_args(StageName)
@@ -145,6 +146,39 @@ def test_seconds_run_out():
     state = go(ScriptedTeam([kernel("bad", n) for n in range(9)]), max_seconds=1e-9)
     assert state["attempts"] == [] and "max_seconds" in state["verdict"]
     assert state["status"] == "reference_kept"
+
+
+class OnGpu(ScriptedEvaluator):
+    """Says of each answer, a trial of a sweep included, that its GPU was at work for 2 s, beside 30 s of compiling."""
+
+    TOOK = Spending(seconds={"correctness": 0.5, "timing": 1.5, "compile": 30.0})
+
+    def baseline(self, task):
+        return super().baseline(task).model_copy(update={"spent": self.TOOK})
+
+    def evaluate(self, task, candidate, *, stage=None, finalist=False):
+        judged = super().evaluate(task, candidate, stage=stage, finalist=finalist)
+        return judged.model_copy(update={"spent": self.TOOK})
+
+    def screen(self, task, candidates):
+        return tuple(trial.model_copy(update={"spent": self.TOOK}) for trial in super().screen(task, candidates))
+
+
+def test_seconds_of_the_gpu_run_out():
+    team = ScriptedTeam([kernel("timed", n) for n in range(9, 0, -1)])
+    state = go(team, OnGpu(clock=True), max_optimizations=9, max_gpu_seconds=7.5)
+    assert modes(state) == ["seed", "optimize", "optimize"], "2 s for the baseline and for each kernel"
+    assert gpu_seconds(state) == 8.0 and state["kernel"] == kernel("timed", 7)
+    assert "the run stopped early: max_gpu_seconds (7.5) reached" in state["verdict"]
+    assert [brief.remaining.gpu_seconds for _, brief in team.briefs] == [5.5, 3.5, 3.5, 1.5, 1.5]
+
+
+def test_a_sweep_takes_seconds_of_the_gpu_and_without_one_nothing_does():
+    best = tunable("timed", 3, STAGES[0], (3, 4))
+    state = go(ScriptedTeam([best]), OnGpu(clock=True), max_optimizations=0, max_gpu_seconds=7.5, stages=STAGES[:2])
+    assert [len(sweep.trials) for sweep in state["sweeps"]] == [2] and gpu_seconds(state) == 8.0
+    state = go(ScriptedTeam([kernel("ok", n) for n in range(9, 0, -1)]), OnGpu(), max_gpu_seconds=0.1)
+    assert len(state["attempts"]) > 4 and "max_gpu_seconds" not in state["verdict"]
 
 
 # what is handed on

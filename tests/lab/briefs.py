@@ -1,5 +1,6 @@
-"""How large the briefs of a run are, part by part, and one of each role as it is sent: the page docs/briefs.md."""
+"""How large the briefs of a run are, part by part, and those of each role and mode as sent: the page docs/briefs.md."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +13,23 @@ from egg_graph.agents.filters import fence
 from egg_graph.agents.parts import Prompt
 from egg_graph.agents.tokens import ESTIMATOR, estimate_tokens
 from egg_graph.bench.writing import markdown_table, write_results
-from egg_graph.schema import Brief, Role, Value
-from tests.agents.recorded_run import recorded_briefs
+from egg_graph.schema import Baseline, Brief, Candidate, Evaluation, KernelTask, Role, StageName, Timing, Value
+from tests.agents.recorded_run import RecordedEvaluator, recorded_briefs, run
 
 CHAT_ROLES: dict[Role, ChatRole[Any]] = {"analyst": ANALYST, "coder": CODER, "debugger": DEBUGGER}
-SHOWN = (("analyst", 1), ("coder", 3), ("debugger", 1))
+SHOWN: tuple[tuple[Role, int], ...] = (("analyst", 1), ("coder", 0), ("coder", 3), ("coder", 1), ("debugger", 1))
 """The briefs on the page: role, and which of its calls, from 0."""
+EAGER_MS = 0.014
+"""PyTorch's time in the timed run [ms]."""
+TIMES_BOUND = 1.4
+"""How many times its bound each kernel takes there."""
 
 PAGE = """# What a role is told
 
 A role answers from one brief: a value of its own type (`AnalystBrief`, `SeedBrief`, `OptimizeBrief`, `RepairBrief`,
 `DebuggerBrief` in `egg_graph.schema`), which the templates in `prompts/` put into words. This page is written from a
 recorded run (`make docs`): a scaled softmax, judged without a GPU, whose coder follows a script; a test compares the
-two.
+two. The last prompt is of the same run as it would go with a clock, with times that are made up.
 
 - The **fixed part** (`fixed_<role>.j2`) comes first and is the same in every call of a role, so that providers that
   keep the beginning of a prompt between calls need not read it again. Behind it come the stage's system prompt
@@ -129,20 +134,68 @@ def sizes_table(sizes: BriefSizes) -> str:
     return "\n".join([*markdown_table(header, rows), "", told])
 
 
+class TimedEvaluator(RecordedEvaluator):
+    """Says what was recorded, and times that are made up: of PyTorch, and of each right kernel by its bound."""
+
+    def baseline(self, task: KernelTask) -> Baseline:
+        return super().baseline(task).model_copy(update={"eager_ms": EAGER_MS})
+
+    def evaluate(
+        self, task: KernelTask, candidate: Candidate, *, stage: StageName | None = None, finalist: bool = False
+    ) -> Evaluation:
+        judged = super().evaluate(task, candidate, stage=stage, finalist=finalist)
+        if not judged.usable or judged.bound is None:
+            return judged
+        took = TIMES_BOUND * judged.bound.milliseconds
+        ratio = EAGER_MS / took
+        timing = Timing(
+            candidate_ms=took,
+            eager_ms=EAGER_MS,
+            baseline="eager",
+            ratio=ratio,
+            ratio_low=0.99 * ratio,
+            ratio_high=1.01 * ratio,
+            pairs=30,
+        )
+        return judged.model_copy(update={"status": "faster", "timing": timing})
+
+
 def page() -> str:
     """Text of docs/briefs.md."""
-    sizes = measure_briefs()
-    briefs = "\n\n".join(_section(role, number) for role, number in SHOWN)  # type: ignore[arg-type]
+    sizes, shown = measure_briefs(), Shown()
+    sections = [shown.section(role, _brief_of(recorded_briefs(), role, number)) for role, number in SHOWN]
+    _, timed = run(TimedEvaluator())
+    sections.append(shown.section("analyst", _brief_of(timed, "analyst", -1), " of a timed run, in hardware tuning"))
+    briefs = "\n\n".join(sections)
     return PAGE.format(limit=sizes.limit, estimator=ESTIMATOR, sizes=sizes_table(sizes), briefs=briefs).rstrip() + "\n"
 
 
-def _section(role: Role, number: int) -> str:
-    brief = [brief for other, brief in recorded_briefs() if other == role][number]
-    system, prompt = _compose(Prompts(), role, brief)
-    return (
-        f"## The {role}, {brief.mode} mode\n\nThe system prompt:\n\n{fence(system, 'text')}\n\n"
-        f"The prompt:\n\n{fence(prompt.text, 'text')}"
-    )
+def _brief_of(briefs: Iterable[tuple[Role, Brief]], role: Role, number: int) -> Brief:
+    return [brief for other, brief in briefs if other == role][number]
+
+
+class Shown:
+    """The prompts that are on the page so far: what two of them begin with is shown once."""
+
+    def __init__(self) -> None:
+        self._prompts = Prompts()
+        self._fixed: set[str] = set()
+
+    def section(self, role: Role, brief: Brief, of_what: str = "") -> str:
+        """A role's prompt as it is sent; its fixed part is left out where it has been shown.
+
+        Args:
+            of_what: what the heading says behind role and mode.
+        """
+        system, prompt = _compose(self._prompts, role, brief)
+        fixed, told = self._prompts.fixed(role, brief), "The system prompt:"
+        if fixed in self._fixed:
+            system, told = system.removeprefix(fixed).strip(), "The system prompt, behind the fixed part shown above:"
+        self._fixed.add(fixed)
+        return (
+            f"## The {role}, {brief.mode} mode{of_what}\n\n{told}\n\n{fence(system, 'text')}\n\n"
+            f"The prompt:\n\n{fence(prompt.text, 'text')}"
+        )
 
 
 if __name__ == "__main__":
