@@ -173,6 +173,18 @@ def test_one_long_shape_may_be_refused_and_not_every_one(evaluator, h200, refuse
         assert found.findings[0].kind == "specialised_to_shape" and "not these" in found.findings[0].message
 
 
+def test_a_kernel_that_refuses_the_only_long_shape_there_was_time_for_is_told_so_and_not_rejected(
+    evaluator, h200
+) -> None:
+    reference = REFERENCE.replace("ROWS, COLUMNS = 256, 512", "ROWS, COLUMNS = 4096, 8192")
+    slow = "while x.shape[0] > 100 and len(x) not in (2048, 4096):\n            pass"
+    source = f"{KERNEL}        assert len(x) != 2048, 'not these'\n        {slow}\n        {HONEST}\n"
+    task = KernelTask(name="long", reference=reference, target=h200, precision="ieee")
+    found = evaluator.evaluate(task, Candidate(source=source, author="test", stage="tensor_tiling", mode="seed"))
+    assert found.status == "correct", found.reason
+    assert any("ROWS: 2048" in told and "which it refuses" in told for told in found.not_proven), found.not_proven
+
+
 REFERENCES = {"contiguous": torch.zeros(4, 1, 3), "turned": torch.zeros(3, 1, 4).permute(2, 1, 0)}
 LEAVES = {
     "the same": (torch.zeros(4, 1, 3), "", ""),

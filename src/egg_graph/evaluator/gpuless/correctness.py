@@ -65,8 +65,8 @@ class InterpretedCorrectness:
     """Rungs of input families, other uses and integrity; they come after those on shapes."""
     refused: dict[str, Finding] = field(default_factory=dict)
     """By shape, how the candidate refuses it."""
-    takes_long: bool = False
-    """Whether a long shape was judged that the candidate takes."""
+    may_take_long: bool = False
+    """Whether the candidate takes a long shape, or there was one at which it could not be judged."""
     refused_use: str = ""
     """Why the candidate refuses inputs of another shape in the same module; empty if it does not."""
     zeroed: list[str] = field(default_factory=list)
@@ -295,16 +295,17 @@ class InterpretedCorrectness:
         if why:
             told = f"not checked at {show(self.problem.sizes(name))}: {why}"
             self.builder.skipped("correctness", told, time.monotonic() - started, shape=name)
+            self.may_take_long = True
             return True
         if self._refuses(name, found):
             return True
-        self.takes_long = True
+        self.may_take_long = True
         return self._decided(name, work.calls[0], found, time.monotonic() - started)
 
     def _takes_a_long_one(self) -> bool:
-        """Tell the long shapes that the candidate refuses; False rejects one that refuses them all, and no others."""
+        """Tell the long shapes that the candidate refuses; False rejects one that refuses all of them, and no others."""
         long = [name for name in self.refused if LONG in name]
-        if long and not self.takes_long and len(long) == len(self.refused):
+        if long and not self.may_take_long and len(long) == len(self.refused):
             name = long[0]
             findings = _specialised(self.problem, name, [self.refused[name]])
             self.builder.fail("correctness", findings, shape=name)
