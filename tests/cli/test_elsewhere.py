@@ -3,6 +3,7 @@
 import functools
 import json
 import re
+import signal
 
 import pytest
 from typer.testing import CliRunner
@@ -10,10 +11,12 @@ from typer.testing import CliRunner
 import egg_graph
 from egg_graph.cli import app
 from egg_graph.cli.judging_host import tell_answer
+from egg_graph.evaluator.pool import Pool
 from egg_graph.evaluator.progress import hear_progress
 from egg_graph.evaluator.remote.questions import Answer
 from egg_graph.evaluator.remote.spool_evaluator import SpoolEvaluator
 from egg_graph.schema import AnswerPending, Spending, Trial
+from tests.evaluator.remote.commands import ended, start, until
 from tests.evaluator.remote.host import judge_batch
 from tests.graph.scripted import REFERENCE, StatelessTeam, kernel
 
@@ -46,6 +49,40 @@ def test_a_run_ends_where_an_answer_is_missing_and_goes_on_when_it_is_there(egg,
     evidence = json.loads((folder / "evidence.json").read_text())
     assert evidence["evaluation"]["environment"]["gpu"] == "NVIDIA H100 80GB HBM3"
     assert evidence["record"]["task"]["target"]["key"] == "h100"
+
+
+def waiting(folder):
+    return [path.stem for path in folder.glob("questions/*.json")]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("egg")
+def test_a_run_that_is_killed_while_it_waits_goes_on_with_the_answer_and_asks_nothing_twice(tmp_path, evaluator):
+    spool, asked = tmp_path / "spool", []
+    limits = ("--target", "h100", "--device", "none", "--stage", "algorithmic_structure", "--no-memory")
+
+    def begin(name, wait):
+        return ("optimize", "relu.py", "--evaluator", f"spool:{spool},wait={wait}", "--runs", name, *limits)
+
+    words = begin("killed", wait=600)
+    while len(asked) < 5:
+        with ended(start("egg_graph", *words), signal.SIGKILL) as graph:
+            until(lambda: waiting(spool) or graph.poll() is not None, seconds=200)
+        if graph.returncode != -signal.SIGKILL:
+            break
+        asked += waiting(spool)
+        judge_batch(spool, pool=Pool([lambda: evaluator]))
+        (folder,) = (tmp_path / "killed").iterdir()
+        words = ("optimize", "--resume", folder.name, "--runs", "killed")
+    assert graph.returncode == 0, graph.said
+    assert len(asked) == len(set(asked)) == 3, "its baseline, the kernel, the kernel as a finalist"
+    undisturbed = start("egg_graph", *begin("whole", wait=0))
+    said = undisturbed.communicate(timeout=200)
+    assert undisturbed.returncode == 0, ("what was not killed asks something else", said)
+    (whole,) = (tmp_path / "whole").iterdir()
+    kept = [sorted(path.name for path in run.glob("evaluations/*")) for run in (folder, whole)]
+    assert kept[0] == kept[1] and len(kept[0]) == 3
+    assert (folder / "kernel.py").read_text() == (whole / "kernel.py").read_text()
 
 
 def test_a_host_that_finds_nothing_says_so_and_tells_a_sweep_by_its_size(egg, tmp_path, capsys):

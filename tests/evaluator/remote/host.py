@@ -53,11 +53,12 @@ def scripted_pool(log, workers=2):
     return Pool([lambda: ScriptedHost(log=log)] * workers)
 
 
-def judge_batch(folder, log, judge="host"):
-    """Do what `egg-graph spool FOLDER` does, in this process."""
+def judge_batch(folder, log=None, judge="host", pool=None):
+    """Do what `egg-graph spool FOLDER` does, in this process; without a pool, by a scripted one with that log."""
+    pool = pool or scripted_pool(log)
 
     async def work():
-        queue = JudgeQueue(Spool(folder, judge), scripted_pool(log), workers=2)
+        queue = JudgeQueue(Spool(folder, judge), pool, workers=pool.workers)
         async with queue.open():
             await judge_spool(queue)
 

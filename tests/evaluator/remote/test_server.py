@@ -3,7 +3,6 @@
 import asyncio
 import json
 import signal
-import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -19,7 +18,7 @@ from egg_graph.evaluator.remote.judge_queue import JudgeQueue
 from egg_graph.evaluator.remote.questions import QUESTION_BYTES, Question
 from egg_graph.evaluator.remote.server import build_server
 from egg_graph.evaluator.remote.spool import Spool
-from tests.evaluator.remote.commands import TOKEN, lines, started, until
+from tests.evaluator.remote.commands import TOKEN, free_port, lines, listens, started, until
 from tests.evaluator.remote.host import GPU, ScriptedHost, scripted_pool
 from tests.graph.scripted import REFERENCE, ScriptedTeam, kernel, tunable
 
@@ -27,17 +26,6 @@ from tests.graph.scripted import REFERENCE, ScriptedTeam, kernel, tunable
 @pytest.fixture
 def log(tmp_path):
     return tmp_path / "log"
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def listens(port):
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def test_a_killed_server_goes_on_where_it_was_and_no_answer_is_paid_twice(tmp_path, log, task, candidate):
