@@ -303,7 +303,7 @@ class InterpretedCorrectness:
         return self._decided(name, work.calls[0], found, time.monotonic() - started)
 
     def _takes_a_long_one(self) -> bool:
-        """Tell the long shapes that the candidate refuses; False rejects it if it refuses all of them, and no others."""
+        """Tell the long shapes that the candidate refuses; False rejects it if it refuses all of them and no others."""
         long = [name for name in self.refused if LONG in name]
         if long and not self.may_take_long and len(long) == len(self.refused):
             name = long[0]
