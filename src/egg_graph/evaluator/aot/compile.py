@@ -51,14 +51,14 @@ def fill_cache(module_path: str | Path, launch: Launch, hardware: Hardware) -> s
         module_path, launch, hardware: as `compile_kernel` takes them.
 
     Returns:
-        The kernel's PTX.
+        The kernel's PTX; empty for another vendor's GPU.
 
     Raises:
         KernelFault, RuntimeError, KeyError: as `compile_kernel`.
     """
     compiled = compile_kernel(module_path, launch, hardware)
     _build_launcher(compiled)
-    return str(compiled.asm["ptx"])
+    return str(compiled.asm.get("ptx", ""))
 
 
 def compile_kernel(module_path: str | Path, launch: Launch, hardware: Hardware) -> Any:

@@ -54,7 +54,7 @@ def fill_cache(payload: dict[str, Any], folder: Path, channel: int) -> dict[str,
     hardware = Hardware.model_validate(payload["hardware"])
     with suppress(KernelFault):
         ptx = compile.fill_cache(folder / CANDIDATE, Launch.model_validate(payload["launch"]), hardware)
-        return {"code": code_fingerprint(ptx)}
+        return {"code": code_fingerprint(ptx) if ptx else ""}
     return {"code": ""}
 
 
