@@ -21,6 +21,7 @@ from tests.agents.hostile import (
     play,
 )
 from tests.graph.scripted import REFERENCE, ScriptedEvaluator
+from tests.sample import in_sample
 
 STAGES = ("algorithmic_structure", "tensor_tiling")
 
@@ -116,10 +117,12 @@ def run_on(tmp_path, monkeypatch):
     return play_on
 
 
-SIDE_BY_SIDE = product(["never right", "garbage"], BUDGETS, [2])
+SIDE_BY_SIDE = list(product(["never right", "garbage"], BUDGETS, [2]))
+SAMPLE = [*zip(HOSTILE, BUDGETS, [1] * len(BUDGETS), strict=False), SIDE_BY_SIDE[1]]
+"""Each kind and each budget once, and one with two coders."""
 
 
-@pytest.mark.parametrize(("kind", "name", "width"), [*product(HOSTILE, BUDGETS, [1]), *SIDE_BY_SIDE])
+@pytest.mark.parametrize(("kind", "name", "width"), in_sample([*product(HOSTILE, BUDGETS, [1]), *SIDE_BY_SIDE], SAMPLE))
 def test_each_budget_ends_each_kind_with_the_best_proven_kernel_and_a_clear_account(kind, name, width, run_on):
     state, requests = run_on(kind, name, PROVEN, width=width)
     budget = BUDGETS[name]
@@ -139,7 +142,7 @@ def test_each_budget_ends_each_kind_with_the_best_proven_kernel_and_a_clear_acco
 KEPT = dict.fromkeys([*product(HOSTILE, ["coder.calls (3)"]), *product(["never right"], BUDGETS)])
 
 
-@pytest.mark.parametrize(("kind", "name"), KEPT)
+@pytest.mark.parametrize(("kind", "name"), in_sample(KEPT, list(KEPT)[:3]))
 def test_without_a_right_kernel_the_verdict_names_the_budget_and_the_reason_of_each_attempt(kind, name, run_on):
     state, requests = run_on(kind, name)
     budget = BUDGETS[name]

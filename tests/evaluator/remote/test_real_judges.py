@@ -58,6 +58,7 @@ def test_a_host_judges_over_http_and_ends_in_order_with_its_judge(tmp_path, h200
     until(gone(started), seconds=10)
 
 
+@thorough
 def test_a_host_that_nobody_reaches_judges_what_lies_in_its_folder_as_one_batch_and_ends(tmp_path, h200):
     evaluator = SpoolEvaluator(tmp_path, wait=0)
 

@@ -8,6 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from egg_graph.evaluator.aot.code_fingerprint import code_fingerprint
 from egg_graph.evaluator.aot.diagnostics import capture_stderr, compiler_fault
 from egg_graph.evaluator.aot.fits import check_fits
 from egg_graph.evaluator.wire.faults import KernelFault
@@ -51,14 +52,15 @@ def fill_cache(module_path: str | Path, launch: Launch, hardware: Hardware) -> s
         module_path, launch, hardware: as `compile_kernel` takes them.
 
     Returns:
-        The kernel's PTX; empty for another vendor's GPU.
+        The `code_fingerprint` of the kernel; empty for another vendor's GPU.
 
     Raises:
         KernelFault, RuntimeError, KeyError: as `compile_kernel`.
     """
     compiled = compile_kernel(module_path, launch, hardware)
     _build_launcher(compiled)
-    return str(compiled.asm.get("ptx", ""))
+    ptx = compiled.asm.get("ptx")
+    return code_fingerprint(ptx) if ptx else ""
 
 
 def compile_kernel(module_path: str | Path, launch: Launch, hardware: Hardware) -> Any:

@@ -4,21 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 
 from egg_graph.evaluator.evidence.statements import code_key
 from egg_graph.evaluator.wire.launches import FakeRun
-
-_PLACES = re.compile(r"^\s*\.(?:loc|file)\b.*$|^\s*//.*$|\s*//.*$", re.MULTILINE)
-_DEBUG = re.compile(r"^\s*\.section\s+\.debug", re.MULTILINE)
-
-
-def code_fingerprint(ptx: str) -> str:
-    """SHA-256 of a kernel's PTX without what tells where in which file it was written."""
-    debug = _DEBUG.search(ptx)
-    code = _PLACES.sub("", ptx[: debug.start()] if debug else ptx)
-    return hashlib.sha256(code.encode()).hexdigest()
 
 
 def compiled_fingerprint(run: FakeRun, codes: Mapping[str, str]) -> str:

@@ -8,7 +8,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from egg_graph.evaluator.evidence.compiled_program import code_fingerprint
 from egg_graph.evaluator.host.child import name_the_line_when_stuck
 from egg_graph.evaluator.wire.faults import KernelFault
 from egg_graph.evaluator.wire.launches import Launch
@@ -53,8 +52,7 @@ def fill_cache(payload: dict[str, Any], folder: Path, channel: int) -> dict[str,
     name_the_line_when_stuck(max(0.5, payload["wall_seconds"] - 1.0))
     hardware = Hardware.model_validate(payload["hardware"])
     with suppress(KernelFault):
-        ptx = compile.fill_cache(folder / CANDIDATE, Launch.model_validate(payload["launch"]), hardware)
-        return {"code": code_fingerprint(ptx) if ptx else ""}
+        return {"code": compile.fill_cache(folder / CANDIDATE, Launch.model_validate(payload["launch"]), hardware)}
     return {"code": ""}
 
 
