@@ -19,6 +19,7 @@ from egg_graph.schema import AnswerPending, Spending, Trial
 from tests.evaluator.remote.commands import ended, start, until
 from tests.evaluator.remote.host import judge_batch
 from tests.graph.scripted import REFERENCE, StatelessTeam, kernel
+from tests.sample import thorough
 
 
 @pytest.fixture
@@ -55,7 +56,7 @@ def waiting(folder):
     return [path.stem for path in folder.glob("questions/*.json")]
 
 
-@pytest.mark.slow
+@thorough
 @pytest.mark.usefixtures("egg")
 def test_a_run_that_is_killed_while_it_waits_goes_on_with_the_answer_and_asks_nothing_twice(tmp_path, evaluator):
     spool, asked = tmp_path / "spool", []
