@@ -56,36 +56,41 @@ def without_budgets(context: Context) -> Context:
     )
 
 
-def gpu_seconds(state: OutputState) -> float:
-    """Seconds for which the run kept a GPU at work, for its baseline, evaluations and sweeps; 0 where there is none."""
+def gpu_seconds(state: OutputState, part: StageName | Role | None = None) -> float:
+    """Seconds for which a GPU was at work, for evaluations and sweeps; 0 where there is none.
+
+    Args:
+        part: a stage; None for the whole run, its baseline included. A role keeps no GPU at work.
+    """
     baseline = state.get("baseline")
     if baseline is None or baseline.eager_ms is None:
         return 0.0
-    return _on_gpu([baseline.spent, *judged_spendings(state)])
+    spendings = judged_spendings(state, part) if part else [baseline.spent, *judged_spendings(state)]
+    return sum(spending.seconds.get(each, 0.0) for spending in spendings for each in ON_GPU)
 
 
-def judged_spendings(state: OutputState, stage: StageName | None = None) -> list[Spending]:
+def judged_spendings(state: OutputState, part: StageName | Role | None = None) -> list[Spending]:
     """What evaluations and trials of the run, or of one of its stages, took; a kernel judged twice counts once."""
-    attempts = [a for a in state.get("attempts", []) if stage in (None, a.candidate.stage)]
+    attempts = [a for a in state.get("attempts", []) if part in (None, a.candidate.stage)]
     judged = {attempt.evaluation.candidate: attempt.evaluation for attempt in attempts}
-    trials = [trial for sweep in state.get("sweeps", []) if stage in (None, sweep.stage) for trial in sweep.trials]
+    trials = [trial for sweep in state.get("sweeps", []) if part in (None, sweep.stage) for trial in sweep.trials]
     return [*(one.spent for one in judged.values()), *(trial.spent for trial in trials)]
 
 
-def _on_gpu(spendings: Sequence[Spending]) -> float:
-    return sum(spending.seconds.get(part, 0.0) for spending in spendings for part in ON_GPU)
-
-
 def spent_on(state: OutputState, part: StageName | Role) -> dict[str, float]:
-    """What a stage or a role has spent, by measure: a role's seconds are those until its answers came, a stage's also
-    those of its evaluations and sweeps. A role keeps no GPU at work."""
+    """What a stage or a role has spent, by measure.
+
+    A role's seconds are those until its answers came; a stage's are also those of its evaluations and sweeps.
+    """
     usage = state.get("costs", {}).get(part, NOTHING)
-    judged = judged_spendings(state, part) if part in get_args(StageName) else []  # type: ignore[arg-type]
-    baseline = state.get("baseline")
-    timed = baseline is not None and baseline.eager_ms is not None
-    seconds = usage.seconds + sum(sum(spending.seconds.values()) for spending in judged)
-    of_models = {"calls": usage.calls, "tokens": usage.tokens, "dollars": usage.dollars}
-    return {**of_models, "seconds": seconds, "gpu_seconds": _on_gpu(judged) if timed else 0.0}
+    judging = sum(sum(spending.seconds.values()) for spending in judged_spendings(state, part))
+    return {
+        "calls": usage.calls,
+        "tokens": usage.tokens,
+        "dollars": usage.dollars,
+        "seconds": usage.seconds + judging,
+        "gpu_seconds": gpu_seconds(state, part),
+    }
 
 
 def part_exhausted(

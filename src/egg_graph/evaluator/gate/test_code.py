@@ -9,7 +9,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from egg_graph.evaluator.gate.blanking import blanked
-from egg_graph.schema.syntax import syntax_tree
+from egg_graph.schema.syntax import UNREADABLE, syntax_tree
 
 TEST_NAMES = frozenset({"get_inputs", "get_init_inputs", "main", "test", "run_test", "benchmark"})
 """Functions of a reference or a test, which a candidate does not need."""
@@ -30,7 +30,7 @@ def without_test_code(source: str) -> tuple[str, tuple[str, ...]]:
     """
     try:
         tree = syntax_tree(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except UNREADABLE:
         return source, ()
     tests = _tests(tree.body)
     if not tests:
