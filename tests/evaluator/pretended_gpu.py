@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from egg_graph.evaluator.gpuless.job_runner import JobRunner
+from egg_graph.evaluator.gpuless.kept_code import KeptCode
 from egg_graph.evaluator.gpuless.ladder import GpulessLadder
 from egg_graph.evaluator.host.environment import clean_environment
 from egg_graph.evaluator.host.fork_server import ForkServer
@@ -43,12 +44,12 @@ Job = tuple[Path, str, Mapping[str, int]]
 
 
 @contextmanager
-def compiling_ladder(folder: Path) -> Iterator[GpulessLadder]:
+def compiling_ladder(folder: Path, code: KeptCode | None = None) -> Iterator[GpulessLadder]:
     """A ladder without a GPU, with fork servers of its own that end with the block."""
     jobs = ("egg_graph.evaluator.worker.jobs",)
     servers = [ForkServer(interpret=interpret, folder=folder, warm=jobs) for interpret in (True, False)]
     with ThreadPoolExecutor(4) as pool:
-        yield GpulessLadder(JobRunner(*servers, folder, timeout=60.0), pool)
+        yield GpulessLadder(JobRunner(*servers, folder, timeout=60.0, code=code), pool)
     for server in servers:
         server.stop()
 

@@ -51,6 +51,7 @@ class Jobs:
 
     timeout = 60.0
     compiling = None
+    code = None
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

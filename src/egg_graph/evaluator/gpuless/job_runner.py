@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from egg_graph.evaluator.gate import judged_text
+from egg_graph.evaluator.gpuless.kept_code import KeptCode
 from egg_graph.evaluator.host.fork_server import ForkServer
 from egg_graph.evaluator.problem.precision import cast_name
 from egg_graph.schema import Candidate, KernelTask
@@ -29,6 +30,7 @@ class JobRunner:
         folder: private to the judge; every job gets a folder inside it.
         timeout: seconds for one run of a candidate.
         compiled: what Triton has compiled for any candidate (its driver module); every job starts with a copy.
+        code: what it has compiled of the candidates themselves, if that is kept.
     """
 
     interpreting: ForkServer
@@ -36,6 +38,7 @@ class JobRunner:
     folder: Path
     timeout: float
     compiled: Path | None = None
+    code: KeptCode | None = None
 
     def common(self, task: KernelTask) -> dict[str, Any]:
         """What every job has to know of a task, as JSON."""

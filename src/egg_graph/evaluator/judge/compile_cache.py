@@ -1,9 +1,10 @@
-"""What judges keep on disk for later judges: what PyTorch compiled of references, and Triton's compiled driver module.
+"""What judges keep on disk for later judges: what PyTorch compiled of references, Triton's compiled driver module, and
+what Triton compiled of candidates, each of which gets its own code alone (`gpuless.kept_code`).
 
 Only compiled code is kept. No time, no answer and no choice that a clock made outlives a judge: which of several
 configurations of a compiled kernel is the fastest is measured anew (`measure_choices_anew`). Tuned PyTorch alone, which
 costs minutes and decides no verdict, is kept with its times (`gpu.tuned.kept`). PyTorch finds an entry by
-the graph, its own version, its settings and the GPU. Candidates neither read nor write here: where the kernel cannot
+the graph, its own version, its settings and the GPU. Candidates neither read nor write here: where Linux cannot
 promise that (no Landlock), nothing is kept.
 """
 

@@ -23,6 +23,7 @@ from egg_graph.evaluator.gpu.timing.baseline import PyTorchBaseline
 from egg_graph.evaluator.gpu.tuned.establish import establish_tuned
 from egg_graph.evaluator.gpu.tuned.kept import KeptBaselines
 from egg_graph.evaluator.gpuless.job_runner import JobRunner
+from egg_graph.evaluator.gpuless.kept_code import KeptCode
 from egg_graph.evaluator.gpuless.ladder import GpulessLadder
 from egg_graph.evaluator.host.deadline import Overdue, deadline
 from egg_graph.evaluator.host.fork_server import ForkServer
@@ -105,7 +106,8 @@ class Judge:
         self.fork_servers = (compiling, interpreting)
         pool = ThreadPoolExecutor(TOGETHER + 1 if self.on_gpu else 4)
         compiled = compiled_driver(folder, kept) if self.on_gpu else None
-        self.ladder = GpulessLadder(JobRunner(interpreting, compiling, folder, self.timeout, compiled), pool)
+        code = KeptCode((kept or folder) / "candidates") if self.on_gpu else None
+        self.ladder = GpulessLadder(JobRunner(interpreting, compiling, folder, self.timeout, compiled, code), pool)
         self.gpu: GpuLadder | None = None
         held = PROBLEMS_PART * torch.cuda.mem_get_info()[1] if self.on_gpu else PROBLEMS_BYTES
         self.problems: TaskCache[Problem] = TaskCache(held, self._forget, self._cramped)
