@@ -73,7 +73,7 @@ class KeptCode:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             passing = Path(tempfile.mkdtemp(dir=self.folder, prefix=".passing-"))
             try:
-                copy_cache(cache, passing / "cache", known)
+                copy_cache(cache, passing / "cache", known, told_as=self.folder / key / "cache")
                 (passing / FINGERPRINT).write_text(fingerprint)
                 passing.rename(self.folder / key)  # fails where another judge was faster
             finally:
@@ -98,16 +98,26 @@ def files_of(cache: Path, known: Collection[str] = ()) -> Iterator[tuple[str, Pa
         yield from ((entry.name, path) for path in sorted(files, key=lambda path: path.name.startswith(GROUP)))
 
 
-def copy_cache(source: Path, target: Path, known: Collection[str] = ()) -> None:
+def copy_cache(source: Path, target: Path, known: Collection[str] = (), *, told_as: Path | None = None) -> None:
     """Copy the entries of one cache of Triton into another, which a candidate's process may be changing: nothing is
-    written through a link, or beside the folder. Raises OSError."""
+    written through a link, or beside the folder.
+
+    Args:
+        source: the one cache.
+        target: the other one; made if missing.
+        known: names of entries that are left out.
+        told_as: where the copies are going to lie, if not in `target`.
+
+    Raises:
+        OSError: if that cannot be done.
+    """
     with suppress(FileExistsError):
         target.mkdir()
     with opened(target) as root:
         for entry, path in files_of(source, known):
             content = path.read_bytes()
             if path.name.startswith(GROUP):
-                content = content.replace(_as_json(source), _as_json(target))
+                content = content.replace(_as_json(source), _as_json(told_as or target))
             with suppress(FileExistsError):
                 os.mkdir(entry, dir_fd=root)
             with opened(entry, root) as place:
