@@ -13,7 +13,7 @@ TENSORS = frozenset({"Tensor", "Parameter", "Buffer", "UninitializedParameter", 
 """Classes of PyTorch whose subclasses could change what a result is."""
 
 
-def check_class(node: ast.ClassDef, tree: ast.Module, names: Names, report: Report) -> None:
+def check_class(node: ast.ClassDef, names: Names, report: Report) -> None:
     """Check bases, metaclass and members of a class definition."""
     is_module = False
     for base in node.bases:
@@ -21,7 +21,7 @@ def check_class(node: ast.ClassDef, tree: ast.Module, names: Names, report: Repo
         base = base.func if isinstance(base, ast.Call) else base
         dotted = names.dotted(base)
         last = {name.split(".")[-1] for name in dotted}
-        is_module |= any(name.startswith("torch.nn.") for name in dotted) or _is_own_module(base, tree, names)
+        is_module |= any(name.startswith("torch.nn.") for name in dotted) or _is_own_module(base, names)
         if isinstance(base, ast.Name) and base.id == "Model" and not names.is_bound(base):
             report.refuse(node, "subclass of the reference Model", "subclass torch.nn.Module")
         elif any(name.startswith("torch.") for name in dotted) and any(
@@ -40,11 +40,11 @@ def check_class(node: ast.ClassDef, tree: ast.Module, names: Names, report: Repo
             report.refuse(place, f"{node.name} defines {name}", "do the work in forward")
 
 
-def _is_own_module(base: ast.expr, tree: ast.Module, names: Names) -> bool:
+def _is_own_module(base: ast.expr, names: Names) -> bool:
     """Whether a base is one of the candidate's own classes that derives from torch.nn."""
     if not isinstance(base, ast.Name):
         return False
-    for other in ast.walk(tree):
+    for other in names.nodes:
         if isinstance(other, ast.ClassDef) and other.name == base.id:
             return any(d.startswith("torch.nn.") for b in other.bases for d in names.dotted(b))
     return False

@@ -22,6 +22,9 @@ class Names:
     """
 
     def __init__(self, tree: ast.Module) -> None:
+        self.tree = tree
+        self.nodes = tuple(ast.walk(tree))
+        """All nodes of the tree, which is walked once."""
         self.scope_of: dict[ast.AST, Scope] = {}
         self.parent: dict[Scope, Scope] = {}
         self.imports: dict[Scope, dict[str, str]] = {}

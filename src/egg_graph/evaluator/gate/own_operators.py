@@ -10,19 +10,19 @@ from egg_graph.evaluator.gate.report import Report
 from egg_graph.evaluator.gate.rules import HIDES, MAKES_OPERATORS
 
 
-def check_own_operators(tree: ast.Module, names: Names, report: Report) -> Iterator[ast.AST]:
+def check_own_operators(names: Names, report: Report) -> Iterator[ast.AST]:
     """Refuse what `custom_op` and `triton_op` may not be used for; yields the nodes that have got their finding.
 
     Allowed is `@triton_op(…)` above a function that launches a kernel, itself or through another function of the
     module, and `triton_op("mine::name", function, …)`.
     """
-    functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    functions = {node.name: node for node in names.nodes if isinstance(node, ast.FunctionDef)}
     allowed = set()
-    for call, function in _made(tree, names, functions):
+    for call, function in _made(names, functions):
         if _launches(function, functions, set()):
             allowed.add(id(call.func))
     inner: set[int] = set()
-    for node in ast.walk(tree):
+    for node in names.nodes:
         if not isinstance(node, ast.Attribute | ast.Name) or id(node) in inner or id(node) in allowed:
             continue
         used = names.dotted(node) & MAKES_OPERATORS
@@ -32,11 +32,9 @@ def check_own_operators(tree: ast.Module, names: Names, report: Report) -> Itera
             yield from ast.walk(node)
 
 
-def _made(
-    tree: ast.Module, names: Names, functions: dict[str, ast.FunctionDef]
-) -> Iterator[tuple[ast.Call, ast.FunctionDef]]:
+def _made(names: Names, functions: dict[str, ast.FunctionDef]) -> Iterator[tuple[ast.Call, ast.FunctionDef]]:
     """Yield the calls that make an operator, with the function that it wraps."""
-    for node in ast.walk(tree):
+    for node in names.nodes:
         if isinstance(node, ast.FunctionDef):
             for decorator in node.decorator_list:
                 if isinstance(decorator, ast.Call) and names.dotted(decorator.func) & MAKES_OPERATORS:

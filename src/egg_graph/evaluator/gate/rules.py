@@ -181,6 +181,7 @@ ATTRIBUTES = {
     **dict.fromkeys(("ag_frame", "tb_next", "f_code", "co_code"), INSIDE),
     **dict.fromkeys(("ctypes", "data_as", "tofile", "from_buffer", "from_file", "load_binary"), ONLY_TRITON),
     **dict.fromkeys(("dump", "dumps"), WRITES),
+    **dict.fromkeys(("add_pre_run_hook",), SHARED),
 }
 """Attributes that may be read of the candidate's own objects only -> why."""
 ON_NOTHING = {
@@ -196,7 +197,7 @@ ON_NOTHING = {
     **dict.fromkeys(("cpp_extension", "load_inline", "load_library", "_compile_kernel", "cudart", "_C"), ONLY_TRITON),
     **dict.fromkeys(("custom_op", "triton_op", "_python_dispatch", "_disable_current_modes"), HIDES),
     **dict.fromkeys(("findCaller", "makeRecord", "addFilter", "setLogRecordFactory", "addHandler"), INSIDE),
-    **dict.fromkeys(("add_pre_run_hook", "launch_enter_hook", "launch_exit_hook", "jit_hook"), SHARED),
+    **dict.fromkeys(("launch_enter_hook", "launch_exit_hook", "jit_hook"), SHARED),
     **dict.fromkeys(("_convert_",), SHARED),
     **dict.fromkeys(("_make_subclass", "_make_wrapper_subclass", "as_subclass"), "a result is a plain tensor"),
 }

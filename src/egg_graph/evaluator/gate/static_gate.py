@@ -64,15 +64,15 @@ def _syntax(error: SyntaxError | ValueError) -> Finding:
 def check_tree(tree: ast.Module) -> list[Finding]:
     """Return everything that is wrong with a candidate's syntax tree."""
     names, report = Names(tree), Report()
-    uses = UseCheck(tree, names, report)
-    for node in ast.walk(tree):
+    uses = UseCheck(names, report)
+    for node in names.nodes:
         if isinstance(node, ast.Import | ast.ImportFrom):
             uses.check_import(node)
     uses.refused.update(id(node) for node in _refuse_tests(tree, names, report))
-    uses.refused.update(id(node) for node in check_own_operators(tree, names, report))
-    for node in ast.walk(tree):
+    uses.refused.update(id(node) for node in check_own_operators(names, report))
+    for node in names.nodes:
         uses.check(node)
-    kernels = list(_kernels(tree, names))
+    kernels = list(_kernels(names))
     if not kernels:
         report.add("no_triton_kernel", tree, "no function is decorated with @triton.jit", "write one")
     for kernel in kernels:
@@ -100,16 +100,16 @@ def _is_jit(node: ast.expr, names: Names) -> bool:
     return not dotted.isdisjoint(("triton.jit", "triton.runtime.jit.jit", "triton.runtime.jit"))
 
 
-def _kernels(tree: ast.Module, names: Names) -> Iterator[ast.FunctionDef]:
+def _kernels(names: Names) -> Iterator[ast.FunctionDef]:
     """Yield the functions that `@triton.jit` decorates, or that `triton.jit(function)` names."""
     wrapped = {
         argument.id
-        for node in ast.walk(tree)
+        for node in names.nodes
         if isinstance(node, ast.Call) and _is_jit(node.func, names)
         for argument in node.args
         if isinstance(argument, ast.Name)
     }
-    for node in ast.walk(tree):
+    for node in names.nodes:
         if not isinstance(node, ast.FunctionDef):
             continue
         if node.name in wrapped or any(_is_jit(d, names) for d in node.decorator_list):

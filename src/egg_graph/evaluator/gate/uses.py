@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from egg_graph.evaluator.gate.classes import check_class
 from egg_graph.evaluator.gate.names import Names
@@ -37,16 +37,14 @@ class UseCheck:
     """Checks the nodes of one syntax tree.
 
     Args:
-        tree: the candidate's syntax tree.
-        names: what its names stand for.
+        names: what the names of the candidate's syntax tree stand for.
         report: takes the findings.
     """
 
-    def __init__(self, tree: ast.Module, names: Names, report: Report) -> None:
-        self.tree = tree
+    def __init__(self, names: Names, report: Report) -> None:
         self.names = names
         self.report = report
-        self.called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+        self.called = {id(node.func) for node in names.nodes if isinstance(node, ast.Call)}
         self.refused: set[int] = set()
         """Ids of nodes that need no further finding: reported names, and the inner parts of attribute chains."""
 
@@ -79,7 +77,7 @@ class UseCheck:
         elif isinstance(node, ast.Call):
             self._check_call(node)
         elif isinstance(node, ast.ClassDef):
-            check_class(node, self.tree, self.names, self.report)
+            check_class(node, self.names, self.report)
         elif isinstance(node, ast.Return | ast.Yield | ast.YieldFrom) and node.value is not None:
             self._check_handed_on(node.value)
         elif isinstance(node, ast.Lambda):
@@ -87,7 +85,7 @@ class UseCheck:
         elif isinstance(node, ast.MatchClass):
             for attribute in node.kwd_attrs:  # `case object(os=x)` reads an attribute, too
                 self._check_read(node, attribute, node.cls, frozenset())
-        elif isinstance(node, ast.FunctionDef) and node in self.tree.body and node.name.startswith("__"):
+        elif isinstance(node, ast.FunctionDef) and node in self.names.tree.body and node.name.startswith("__"):
             self.report.refuse(node, f"module-level {node.name}()")
 
     def _check_name(self, node: ast.Name) -> None:
@@ -105,7 +103,7 @@ class UseCheck:
         """Whether this is the `__name__` of `logging.getLogger(__name__)`."""
         return node.id == "__name__" and any(
             isinstance(outer, ast.Call) and outer.args == [node] and self.names.dotted(outer.func) == {LOGGER}
-            for outer in ast.walk(self.tree)
+            for outer in self.names.nodes
         )
 
     def _check_attribute(self, node: ast.Attribute) -> None:
@@ -150,7 +148,7 @@ class UseCheck:
         """Whether this is `x.__class__.__name__`, or `object.__setattr__(self, …)`, which frozen dataclasses need."""
         if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Load):
             return False
-        for outer in ast.walk(self.tree):
+        for outer in self.names.nodes:
             if node.attr == "__class__" and isinstance(outer, ast.Attribute) and outer.value is node:
                 return outer.attr in ("__name__", "__qualname__")
             if node.attr == "__setattr__" and isinstance(outer, ast.Call) and outer.func is node and outer.args:
@@ -248,7 +246,7 @@ class UseCheck:
     def _check_format(self, node: ast.Call, text: ast.expr) -> None:
         strings = self.names.strings(text)
         if strings is None:
-            strings = frozenset(_literals(self.tree)) if not isinstance(text, ast.JoinedStr) else None
+            strings = frozenset(_literals(self.names.nodes)) if not isinstance(text, ast.JoinedStr) else None
         if any(HIDDEN_FIELD.search(string) for string in strings or ()):
             self.report.refuse(node, "a format string that reads private attributes")
 
@@ -272,9 +270,9 @@ def _is_dunder(name: str) -> bool:
     return name.startswith("__") and name.endswith("__")
 
 
-def _literals(tree: ast.Module) -> Iterator[str]:
+def _literals(nodes: Sequence[ast.AST]) -> Iterator[str]:
     """Yield the string literals that are no docstrings."""
-    told = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
+    told = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in told:
             yield node.value

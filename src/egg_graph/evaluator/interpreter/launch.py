@@ -3,7 +3,7 @@
 import inspect
 import operator
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -28,6 +28,8 @@ from egg_graph.schema import Knob
 OPTIONS = set(CUDAOptions.__dataclass_fields__) | set(HIPOptions.__dataclass_fields__) | {"ir_override", "launch_pdl"}
 GRID_LIMITS = (2**31 - 1, 65535, 65535)
 """Most programs along x, y and z (CUDA programming guide, compute capabilities)."""
+HOOKS = "pre_run_hooks"
+"""Attribute of a kernel: what it calls before each launch."""
 Grid = tuple[int, int, int]
 
 
@@ -63,6 +65,8 @@ def launch_kernel(self: Any, *args: Any, grid: Any, warmup: bool = False, **keyw
     The original copies tensors to the host and runs every program on raw pointers. This one passes virtual pointers,
     so that each access can be checked; may run a sample of the programs; and records the launch.
     """
+    for hook in vars(self).get(HOOKS, ()):
+        hook(*args, **keywords)
     if warmup:
         own = {name for name in OPTIONS if name not in self.arg_names}
         return CompiledKernelStub(self, {name: value for name, value in keywords.items() if name in own})
@@ -114,6 +118,11 @@ def launch_kernel(self: Any, *args: Any, grid: Any, warmup: bool = False, **keyw
             counts = interpreted()
     _record(run, launch, counts, form, time.perf_counter() - started)
     return CompiledKernelStub(self, options)
+
+
+def add_pre_run_hook(self: Any, hook: Callable[..., object]) -> None:
+    """Have a kernel call `hook` with its arguments before each launch, as `JITFunction.add_pre_run_hook` does."""
+    vars(self).setdefault(HOOKS, []).append(hook)
 
 
 def _record(run: RunState, launch: LaunchState, counts: ProgramCounts, form: dict[str, Any], seconds: float) -> None:
@@ -238,3 +247,4 @@ def _as_fault(run: RunState, launch: LaunchState, error: Exception) -> KernelFau
 def install() -> None:
     """Replace how Triton launches interpreted kernels."""
     InterpretedFunction.run = launch_kernel
+    InterpretedFunction.add_pre_run_hook = add_pre_run_hook
