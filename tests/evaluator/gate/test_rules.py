@@ -24,6 +24,7 @@ HONEST = {
     "jit with its options": RIGHT.replace(
         "@triton.jit", "jit = functools.partial(triton.jit, do_not_specialize=['n_columns'])\n\n\n@jit"
     ).replace("import triton\n", "import functools\n\nimport triton\n"),
+    "a function whose name begins with two underscores": RIGHT + "\n\ndef __prepare(x):\n    return x.contiguous()\n",
     "wraps": RIGHT
     + "\n\nimport functools\n\ndef named(f):\n    @functools.wraps(f)\n    def g(x):\n        return f(x)\n\n"
     "    return g\n",

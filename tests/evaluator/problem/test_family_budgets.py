@@ -58,3 +58,23 @@ def test_integers_that_the_reference_reads_on_the_host_are_not_moved() -> None:
     assert "integers_negated" not in families
     assert "indices" in problem.dropped_families["shrunk"]["integers_negated"]
     assert "integers_negated" in cases("x + 2 * y[:, None]", "randint(0, ROWS, (ROWS,))", "ieee")[1]
+
+
+@pytest.mark.parametrize(("scale", "wide"), [(1e-4, True), (1e-8, False)])
+def test_at_half_precision_what_another_rounding_in_fp32_changes_is_allowed(scale: float, wide: bool) -> None:
+    """Scores of 2e7 are rounded to 2: which exponential is the largest hangs on the order of the sums before."""
+    scores = f"{scale} * (x.half().float() @ y.half().float())"
+    sunk = cases(f"torch.softmax({scores}, -1).square().sum(-1)", "randn(WIDTH, 64)", "fp16")[1]["sunk"].leaves[0]
+    assert (sunk.budget > 0.1) == wide
+
+
+def test_inputs_that_an_assertion_of_the_reference_refuses_are_not_tried() -> None:
+    kept = "torch.log(positive(x)) + 0 * y\n\n\ndef positive(x):\n    assert bool((x > 0).all())\n    return x"
+    source = REFERENCE.replace("torch.randn(ROWS, WIDTH)", "torch.rand(ROWS, WIDTH) + 0.5").replace("ANSWER", kept)
+    task = KernelTask(
+        reference=source.replace("SECOND", "rand(1)"), name="n", target=load_hardware("h200"), precision="ieee"
+    )
+    problem = Problem(task, 1, torch.device("cpu"))
+    judged = {case.family for case in problem.family_cases("shrunk")}
+    assert "huge" in judged and not judged & {"negated", "sunk", "zero_rows"}
+    assert "AssertionError" in problem.dropped_families["shrunk"]["negated"]

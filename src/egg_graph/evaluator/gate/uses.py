@@ -85,7 +85,7 @@ class UseCheck:
         elif isinstance(node, ast.MatchClass):
             for attribute in node.kwd_attrs:  # `case object(os=x)` reads an attribute, too
                 self._check_read(node, attribute, node.cls, frozenset())
-        elif isinstance(node, ast.FunctionDef) and node in self.names.tree.body and node.name.startswith("__"):
+        elif isinstance(node, ast.FunctionDef) and node in self.names.tree.body and _is_dunder(node.name):
             self.report.refuse(node, f"module-level {node.name}()")
 
     def _check_name(self, node: ast.Name) -> None:

@@ -329,7 +329,7 @@ def _calibrate(
             draws = FEW_DRAWS
         moved = [*exact.leaves, *(x for x in tree_leaves(runner.inputs) if isinstance(x, torch.Tensor))]
         few_enough = sum(x.numel() for x in moved) <= MOST_MOVED  # every step draws as many numbers as it computes
-        near = runner.nearby(exact.leaves, ulp, draws, rounded=precision in FP32 and few_enough and not rounded)
+        near = runner.nearby(exact.leaves, ulp, draws, rounded=few_enough and not rounded)
         others += [_errors(leaves, exact.leaves) for leaves in near]
     leaves = [
         calibrate_leaf(
