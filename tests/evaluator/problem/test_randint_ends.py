@@ -51,6 +51,9 @@ def test_ends_are_those_of_the_call_however_it_is_written(args: tuple, kwargs: d
 def test_the_greatest_is_known_without_values_and_few_numbers_stay_as_drawn() -> None:
     with RandintEnds() as mode, FakeTensorMode():
         assert mode.greatest(torch.randint(0, 280_000, (4096,))) == 279_999
+    with RandintEnds() as mode, FakeTensorMode():
+        few = torch.randint(1, 513, (3,))
+        assert (mode.least(few), mode.greatest(few)) == (1, None)
     torch.manual_seed(0)
     plain = torch.randint(0, 1000, (4,))
     torch.manual_seed(0)

@@ -16,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
 LEAST_ELEMENTS = 8
-"""Draws with fewer elements are parameters of the problem and stay as they are drawn."""
+"""Draws with fewer elements are parameters of the problem and stay as drawn. Their least value is known, too."""
 MOST_NUMBERS = 1024
 """Most numbers of a tensor that are remembered."""
 
@@ -42,17 +42,18 @@ class RandintEnds(TorchFunctionMode):
         return self.drawn[id(x)][1] if id(x) in self.drawn else None
 
     def greatest(self, x: torch.Tensor) -> int | None:
-        """The greatest value that a drawn tensor may hold; None for any other tensor."""
-        return self.drawn[id(x)][2] if id(x) in self.drawn else None
+        """The greatest value that a drawn tensor may hold; None for any other tensor, and for parameters."""
+        return self.drawn[id(x)][2] if id(x) in self.drawn and x.numel() >= LEAST_ELEMENTS else None
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         answer = func(*args, **(kwargs or {}))
-        if func is torch.randint and answer.numel() >= LEAST_ELEMENTS:
+        if func is torch.randint:
             low, high = _range(args, kwargs or {})
+            self.drawn[id(answer)] = (answer, low, high - 1)
+        if func is torch.randint and answer.numel() >= LEAST_ELEMENTS:
             first = torch.randint(answer.numel(), (1,), device=answer.device)
             second = (first + torch.randint(1, answer.numel(), (1,), device=answer.device)) % answer.numel()
             answer.view(-1).index_fill_(0, first, low).index_fill_(0, second, high - 1)
-            self.drawn[id(answer)] = (answer, low, high - 1)
         if func is torch.tensor and args and isinstance(args[0], list | tuple):
             numbers = tree_leaves(args[0])
             if len(numbers) <= MOST_NUMBERS and all(type(number) is int for number in numbers):
