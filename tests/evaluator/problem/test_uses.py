@@ -156,3 +156,23 @@ def test_another_shape_keeps_a_number_as_small_as_that_of_coordinates() -> None:
     resized = problem.uses("shrunk").resized
     assert resized is not None and resized.inputs[0].shape[1] == 3
     assert resized.inputs[0].shape[0] < problem.cases("shrunk")[0].inputs[0].shape[0]
+
+
+SCALED = """import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def forward(self, query, key, decay):
+        return (query * torch.exp(decay)).cumsum(0) + 3 * key
+
+def get_inputs():
+    return [torch.randn(64, 32), KEY, -torch.rand(64, 32)]
+"""
+
+
+@pytest.mark.parametrize(("key", "tied"), [("torch.randn(64, 32)", (0, 1)), ("torch.randn(64, 32) / 8", ())])
+def test_one_tensor_stands_for_inputs_of_the_same_signs_and_size_alone(key: str, tied: tuple[int, ...]) -> None:
+    task = KernelTask(reference=SCALED.replace("KEY", key), name="scaled", target=load_hardware("h200"))
+    problem = Problem(task, 1, torch.device("cpu"))
+    problem.cases("shrunk")
+    assert tuple(problem.uses("shrunk").tied) == tied

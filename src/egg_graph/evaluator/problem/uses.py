@@ -46,8 +46,8 @@ DIVISORS = (4, 2)
 MOST_BUDGET_GROWTH = 4.0
 """Leave out one tensor for several inputs if a budget grows by more than this factor: differences of equal tensors are
 rounding alone."""
-
-
+ALIKE = 2.0
+"""Pass one tensor for two inputs if their root mean squares differ by no more than this factor."""
 MOST_TRIED, MOST_TRIED_FLOPS = 64 * MAX_ELEMENTS, 2e10
 """Elements of any one tensor, and flops, up to which a shape is tried on the CPU before the GPU: about a second."""
 
@@ -281,12 +281,18 @@ def _tie_inputs(problem: CaseStore, first: Case, uses: Uses) -> None:
 
 
 def _inputs_of_one_form(case: Case) -> Iterator[tuple[int, ...]]:
-    """Groups of positions of inputs that have one form and whose values are free."""
-    forms: dict[Any, list[int]] = {}
+    """Groups of positions of inputs that have one form, and whose values are free and of the same signs and size: a
+    decay below zero, or a key of length one, is no query."""
+    groups: dict[Any, list[int]] = {}
+    sizes: dict[Any, float] = {}
     for position, x in enumerate(case.inputs):
-        if isinstance(x, torch.Tensor) and structure(x) == "free":
-            forms.setdefault((x.shape, x.dtype, x.stride()), []).append(position)
-    yield from (tuple(positions) for positions in forms.values() if len(positions) > 1)
+        if not isinstance(x, torch.Tensor) or structure(x) != "free":
+            continue
+        form = (x.shape, x.dtype, x.stride(), bool((x < 0).any()), bool((x > 0).any()))
+        size = float(x.double().square().mean().sqrt())
+        if size / ALIKE <= sizes.setdefault(form, size) <= size * ALIKE:
+            groups.setdefault(form, []).append(position)
+    yield from (tuple(positions) for positions in groups.values() if len(positions) > 1)
 
 
 def _is_noise(leaf: ExpectedLeaf, usual: ExpectedLeaf) -> bool:
