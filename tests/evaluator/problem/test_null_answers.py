@@ -5,6 +5,7 @@ import torch
 
 from egg_graph.evaluator.problem.case_builder import with_other_inputs
 from egg_graph.evaluator.problem.kernelbench_criterion import accepts, tolerance_of
+from egg_graph.evaluator.problem.leaf_comparison import compare_leaf
 from egg_graph.evaluator.problem.null_answers import is_accepted, null_answers
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.schema import BadInput, KernelTask, Precision
@@ -44,6 +45,46 @@ def test_degenerate_problems_are_refused(h200, body, inputs, init, precision, wo
     sound = problem(h200, body, inputs, init, precision).validity
     assert sound.kind == "degenerate_problem"
     assert any(word in sound.unevaluable for word in words.split("|")), sound.unevaluable
+
+
+def test_a_mask_of_zeros_and_infinities_beside_the_answer_can_be_judged(h200) -> None:
+    mask = "torch.zeros_like(x[0]).masked_fill(x[0] > 0.5, -torch.inf)"
+    known = problem(h200, f"(x[0] * 2, {mask})", "torch.rand(N, M)", precision="ieee")
+    assert known.validity.unevaluable == ""
+    mask = known.cases("shrunk")[0].leaves[1]
+    got = mask.expected.float()
+
+    def refused(x: torch.Tensor) -> bool:
+        judged = compare_leaf(x, mask, where="mask", precision="ieee", emulated_error=lambda way: None)
+        return bool(judged.findings)
+
+    assert [refused(x) for x in (got, got.roll(1), got + 1)] == [False, True, True]
+
+
+SPARSE = """
+KEPT_X, KEPT_Y = 48, 40
+
+
+class Model(nn.Module):
+    def forward(self, x, places_x, y, places_y):
+        dense_x = x.new_zeros(96, 32, 32).index_put((places_x,), x).view(12, 8, 32, 32)
+        dense_y = y.new_zeros(80, 32, 32).index_put((places_y,), y).view(8, 10, 32, 32)
+        return torch.einsum("ikab,kjbc->ijac", dense_x, dense_y)[:4, :4]
+
+
+def get_inputs():
+    places_x, places_y = torch.randperm(96)[:KEPT_X], torch.randperm(80)[:KEPT_Y]
+    return [torch.randn(KEPT_X, 32, 32), places_x, torch.randn(KEPT_Y, 32, 32), places_y]
+"""
+
+
+def test_a_shape_at_which_a_sparse_answer_is_zero_is_none(h200) -> None:
+    """Of few blocks that are kept, hardly two lie where they are multiplied."""
+    task = KernelTask(name="sparse", reference=HEAD + SPARSE, target=h200, precision="ieee")
+    for seed in range(3):
+        known = Problem(task, seed)
+        assert known.untimed_baseline.unevaluable == ""
+        assert all(bool(known.cases(name)[0].leaves[0].expected.count_nonzero()) for name in known.shapes)
 
 
 def test_a_draw_at_which_the_answer_hangs_on_nothing_is_replaced(h200) -> None:

@@ -68,7 +68,7 @@ class TrialAnswer:
     """What the reference answered on real tensors."""
 
     moves: bool
-    """Whether other inputs get another answer."""
+    """Whether other inputs get another answer, and none is zero everywhere."""
     error: float
     """Largest relative error of fp32 against fp64 of any floating tensor of the answer; 0 if fp64 does not run, and
     infinite if a tensor holds NaN."""
@@ -203,7 +203,8 @@ def _words(error: Exception, reference: Reference | None) -> str:
 def _try_answers(reference: Reference) -> TrialAnswer:
     """Answer two draws of the inputs in fp32 and one in fp64.
 
-    The answer moves if they differ by more than `STILL` and by more than rounding.
+    The answer moves if they differ by more than `STILL` and by more than rounding, and neither is zero everywhere, as
+    that of a sparse product may be, of which few blocks are left.
     """
     import torch
 
@@ -222,7 +223,11 @@ def _try_answers(reference: Reference) -> TrialAnswer:
             error = max(error, rounding / norm)
         if bool(a.isnan().any()):
             error = math.inf
-    return TrialAnswer(moves, error)
+    return TrialAnswer(moves and not (_is_zero(one) or _is_zero(other)), error)
+
+
+def _is_zero(answer: list[torch.Tensor]) -> bool:
+    return not any(bool(x.count_nonzero()) for x in answer)
 
 
 def _answer(reference: Reference, seed: int, dtype: torch.dtype) -> list[torch.Tensor]:

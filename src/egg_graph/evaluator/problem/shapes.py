@@ -170,6 +170,8 @@ class ShapeSearch:
         for demands in DEMANDS:
             if demands[0] and self.takes_too_many_steps:
                 continue
+            if not demands[1] and self._is_small_itself():
+                return {}
             self._demand(demands)
             shrunk = self._shrink_somehow()
             size = None if shrunk is None else self.trials.size(shrunk)
@@ -183,6 +185,11 @@ class ShapeSearch:
         _, demands, shrunk = min(found, key=lambda shape: shape[0])
         self._demand(demands)
         return shrunk
+
+    def _is_small_itself(self) -> bool:
+        """Whether the reference is small at its own shape, and its answer moves there."""
+        self._demand(DEMANDS[0])
+        return self.trials.is_small({}) and self.trials.runs({})
 
     def _demand(self, demands: tuple[bool, bool]) -> None:
         self.trials.steps_must_stay, self.trials.answer_must_move = demands
