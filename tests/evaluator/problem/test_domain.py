@@ -123,3 +123,8 @@ def test_what_is_not_preserved_leaves_the_verdict(h200: Hardware) -> None:
     evaluation = builder.conclude(task, candidate, environment=Environment(machine="here"), seconds=0.0)
     assert (evaluation.status, evaluation.findings) == ("correct", ())
     assert [line.startswith("infinities (") for line in evaluation.not_preserved] == [True]
+
+
+@pytest.mark.parametrize(("body", "overflows"), [("1 / (50 - x[0]).relu()", True), ("1 / (x[0] - 50)", False)])
+def test_an_answer_that_overflows_on_other_inputs_is_no_part_of_the_contract(body: str, overflows: bool) -> None:
+    assert on(reference(body, "torch.randn(8, 40)"), "large").beyond_finite == overflows

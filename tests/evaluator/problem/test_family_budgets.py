@@ -78,3 +78,13 @@ def test_inputs_that_an_assertion_of_the_reference_refuses_are_not_tried() -> No
     judged = {case.family for case in problem.family_cases("shrunk")}
     assert "huge" in judged and not judged & {"negated", "sunk", "zero_rows"}
     assert "AssertionError" in problem.dropped_families["shrunk"]["negated"]
+
+
+@pytest.mark.parametrize(("rounded", "budget"), [("p.to(torch.float16).float()", 1e-3), ("p", 4e-6)])
+def test_where_the_reference_rounds_on_its_way_a_kernel_may_round_other_numbers(rounded: str, budget: float) -> None:
+    """An online softmax rounds exponentials beside the largest so far."""
+    soft = f"(lambda p: {rounded} @ y.float())(torch.exp(x.float()))"
+    source = REFERENCE.replace("ANSWER", soft).replace("SECOND", "randn(WIDTH, 16)")
+    task = KernelTask(reference=source, name="n", target=load_hardware("h200"), precision="fp16")
+    leaf = Problem(task, 1, torch.device("cpu")).cases("shrunk")[0].leaves[0]
+    assert leaf.dtype == torch.float32 and leaf.budget == pytest.approx(budget, rel=0.5)

@@ -95,7 +95,26 @@ class _Stream:
         pass
 
     def record_event(self, event: Any = None) -> Any:
-        return event
+        return _Event() if event is None else event
+
+    def query(self) -> bool:
+        return True
+
+
+class _Event:
+    """A point on that stream, which has always been reached. It measures no time: nothing runs on a GPU."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        pass
+
+    def record(self, stream: Any = None) -> None:
+        pass
+
+    def wait(self, stream: Any = None) -> None:
+        pass
+
+    def synchronize(self) -> None:
+        pass
 
     def query(self) -> bool:
         return True
@@ -172,6 +191,8 @@ def simulate_gpu(hardware: Hardware | None) -> None:
         **dict.fromkeys(("memory_reserved", "max_memory_reserved"), lambda device=None: IN_USE),
         "mem_get_info": lambda device=None: (capacity - IN_USE, capacity),
         "Stream": _Stream,
+        "Event": _Event,
+        "is_current_stream_capturing": lambda: False,
     }
     for name, answer in answers.items():
         setattr(torch.cuda, name, answer)

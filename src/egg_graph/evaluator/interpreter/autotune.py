@@ -29,7 +29,7 @@ def run_autotuned(self: Any, *args: Any, **keywords: Any) -> Any:
 
 
 def _run(self: Any, args: Any, keywords: dict[str, Any]) -> Any:
-    configs = self.prune_configs(keywords)
+    configs = list(self.prune_configs(keywords))  # a pruning function may be a generator
     run, key = current_run(), _key(self, keywords)
     run.configs = tuple(_knobs(config) for config in configs)
     self.best_config = chosen = _choose(run, self, key, configs)

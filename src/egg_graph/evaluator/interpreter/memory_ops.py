@@ -31,7 +31,10 @@ def load(self: Any, pointers: Any, mask: Any, other: Any, *rest: Any, **options:
     run, access = _checked(pointers, mask.data, dtype.itemsize, "load")
     shape = pointers.data.shape
     if run.fake:
-        return make(fake_values(run, access, shape, dtype), element)
+        values = fake_values(run, access, shape, dtype)
+        if other is not None and dtype.kind in "iu":  # an index that is masked off may say so by its value
+            values = np.where(mask.data, values, repeated(other.data, shape).astype(dtype))
+        return make(values, element)
     if access.region is not None:
         races.check_load(run, access, dtype.itemsize)
     if other is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import torch
@@ -37,6 +37,7 @@ def calibrate_leaf(
     others: Sequence[ErrorSums],
     precision: Precision,
     selection: Selection | None = None,
+    rounds_to: Collection[torch.dtype] = (),
 ) -> ExpectedLeaf:
     """Set the budgets of one leaf. Both tensors have the same shape.
 
@@ -49,6 +50,8 @@ def calibrate_leaf(
             the problem amplifies any rounding.
         precision: the task's policy.
         selection: what the leaf's indices were selected from, if it holds such.
+        rounds_to: 16-bit dtypes to which the reference rounds numbers on its way. A kernel rounds others there: the
+            exponentials of an online softmax, beside the largest so far.
 
     Raises:
         Unevaluable: if a right answer could not be told from a wrong one.
@@ -61,7 +64,8 @@ def calibrate_leaf(
     ordering = ORDERING * (in_fp32 or own).relative if precision in FP32 else 0.0
     real = torch.empty(0, dtype=answer.dtype).real.dtype if answer.is_complex() else answer.dtype
     known = [own, *others]
-    budget = max(MARGIN[precision] * max(x.relative for x in known), ordering, FLOOR.get(real, 4e-6))
+    floor = max(FLOOR.get(dtype, 4e-6) for dtype in (real, *rounds_to))
+    budget = max(MARGIN[precision] * max(x.relative for x in known), ordering, floor)
     shared = ORDERING * max(x.bias for x in known)
     least = TRUNCATED_SUMS if real == torch.float32 and precision in ("bf16", "fp16") else BIAS_FLOOR.get(real, 2e-6)
     return ExpectedLeaf(

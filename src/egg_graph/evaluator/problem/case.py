@@ -92,7 +92,7 @@ class Case:
     family: str = AS_GIVEN
     """Name of the input family."""
     beyond_finite: bool = False
-    """Its inputs hold infinities, and the reference neither draws nor makes non-finite numbers on its own inputs."""
+    """Its inputs hold infinities, or its answer overflows; on its own inputs the reference holds and makes none."""
     updates: dict[str, Update] = field(default_factory=dict)
     """Buffers and parameters that the reference's forward changes (running statistics), by name."""
     changes_inputs: bool = False

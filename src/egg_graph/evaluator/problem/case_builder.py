@@ -333,7 +333,13 @@ def _calibrate(
         others += [_errors(leaves, exact.leaves) for leaves in near]
     leaves = [
         calibrate_leaf(
-            a, e, in_fp32[i] if in_fp32 else None, [errors[i] for errors in others], precision, selections[i]
+            a,
+            e,
+            in_fp32[i] if in_fp32 else None,
+            [errors[i] for errors in others],
+            precision,
+            selections[i],
+            exact.rounds_to if precision in ("fp16", "bf16") else (),
         )
         for i, (a, e) in enumerate(zip(answer, exact.leaves, strict=True))
     ]

@@ -1,7 +1,8 @@
 """The domain of a task: whether infinities belong to it, and what is left of an answer where they do not.
 
-Where a reference draws only finite numbers and makes no others of them, infinities in an input are a property of a
-kernel and no part of its contract. Where it fills a mask with -inf, or takes the log of zero, they are.
+Where a reference draws only finite numbers and makes no others of them, infinities in an input, or in an answer that
+overflows on other inputs, are a property of a kernel and no part of its contract. Where it fills a mask with -inf, or
+takes the log of zero, they are.
 """
 
 from __future__ import annotations

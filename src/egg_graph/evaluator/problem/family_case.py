@@ -6,7 +6,7 @@ import torch
 
 from egg_graph.evaluator.problem.case import Case, Unevaluable
 from egg_graph.evaluator.problem.case_builder import build_like, draw_inputs, require_exact
-from egg_graph.evaluator.problem.domain import makes_non_finite
+from egg_graph.evaluator.problem.domain import holds_non_finite, makes_non_finite
 from egg_graph.evaluator.problem.equal_choices import depends_on_choice
 from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf
 from egg_graph.evaluator.problem.exponents import NO_FRACTION, largest_exponent
@@ -62,7 +62,8 @@ def build_family_case(case: Case, reference: Reference, precision: Precision, *,
     other.leaves = widen(other, exponent)
     if row.exact and precision in FP32 and other.operators <= EXACT | VIEWS:
         other.leaves = _exact_leaves(other, precision)
-    other.beyond_finite = row.makes_infinities and not makes_non_finite(case, precision)
+    overflows = holds_non_finite([leaf.expected for leaf in other.leaves])
+    other.beyond_finite = (row.makes_infinities or overflows) and not makes_non_finite(case, precision)
     return other
 
 

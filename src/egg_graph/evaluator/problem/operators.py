@@ -82,6 +82,7 @@ RECURRENCE = "recurrence"
 """Recorded beside the operators if more than `MANY` operators run. The forward most likely loops over steps, and a
 kernel may combine steps in another order."""
 MANY = 200
+HALVES = frozenset({torch.float16, torch.bfloat16})
 
 
 class OperatorNames(TorchDispatchMode):
@@ -93,6 +94,8 @@ class OperatorNames(TorchDispatchMode):
         """Names of operators, and `UNDEFINED` and `RECURRENCE` where they apply."""
         self.count = 0
         """Number of operators that have run."""
+        self.rounds_to: set[torch.dtype] = set()
+        """16-bit dtypes to which numbers on the way are rounded."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         answer = func(*args, **(kwargs or {}))
@@ -100,8 +103,11 @@ class OperatorNames(TorchDispatchMode):
         self.count += 1
         if self.count > MANY:
             self.names.add(RECURRENCE)
-        if func is torch.ops.aten._to_copy.default and _is_undefined(args[0], answer):
-            self.names.add(UNDEFINED)
+        if func is torch.ops.aten._to_copy.default:
+            if _is_undefined(args[0], answer):
+                self.names.add(UNDEFINED)
+            if answer.dtype in HALVES and args[0].dtype not in HALVES:
+                self.rounds_to.add(answer.dtype)
         return answer
 
 

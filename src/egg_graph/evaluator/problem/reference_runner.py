@@ -58,6 +58,8 @@ class ExactAnswer(NamedTuple):
     """Buffers and parameters that the forward changed, by name."""
     selections: list[Selection | None]
     """For each leaf, what its indices were selected from, where it holds indices and that is known."""
+    rounds_to: frozenset[torch.dtype] = frozenset()
+    """16-bit dtypes to which the forward rounds numbers on its way, whatever it runs in."""
 
 
 @dataclass
@@ -132,7 +134,8 @@ class ReferenceRunner:
             except (RuntimeError, BadInput):
                 continue  # a dtype is written into the reference: try the next one
             leaves = [_widen(leaf, target) for leaf, target in zip(answer.leaves, like, strict=True)]
-            return ExactAnswer(leaves, name, frozenset(recorder.names), answer.updates, answer.selections)
+            names, rounds_to = frozenset(recorder.names), frozenset(recorder.rounds_to)
+            return ExactAnswer(leaves, name, names, answer.updates, answer.selections, rounds_to)
         if no_memory:
             raise torch.OutOfMemoryError(no_memory)
         raise Unevaluable("the reference runs at the declared precision only; no better answer to judge by")

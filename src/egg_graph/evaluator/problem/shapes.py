@@ -357,6 +357,8 @@ class ShapeSearch:
             return 0
         if any(self.full_outputs) and output_shapes(reference) == self.full_outputs:
             return 0  # it is summed over, and how partial sums meet shows only if there are several
+        if len(moved) != len(self.full_inputs):  # the knob says how many inputs there are
+            return 0
         changed = [
             (axis, len(old))
             for old, new in zip(self.full_inputs, moved, strict=True)
