@@ -206,6 +206,7 @@ def simulate_gpu(hardware: Hardware | None) -> None:
     }
     for name, answer in accelerator.items():
         setattr(torch.accelerator, name, answer)
+    torch.Tensor.record_stream = lambda self, stream: None  # of the one stream that there is
     torch.compile = _no_compile
     torch.from_numpy = torch.asarray  # the same function, but one that a dispatch mode sees
     driver.set_active(SimulatedDriver(hardware))
