@@ -52,6 +52,9 @@ def test_a_kernel_that_is_judged_again_is_not_compiled_again(
         other = candidate.model_copy(update={"source": source + "\n# another text\n"})
         with ladder.jobs.job_folder(other) as folder, pytest.raises(pytest.fail.Exception, match="compiled again"):
             fill(other, folder)
+        monkeypatch.setattr(kept_code, "evaluator_digest", lambda: "of a later evaluator")
+        with ladder.jobs.job_folder(candidate) as folder, pytest.raises(pytest.fail.Exception, match="compiled again"):
+            fill(candidate, folder)
 
 
 @pytest.fixture

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from egg_graph.evaluator.fingerprint import evaluator_digest
+
 MOST_KEPT = 256
 """Forwards that are kept; the one that was used longest ago goes first."""
 MOST_BYTES = 8 << 20
@@ -29,8 +31,10 @@ GROUP = "__grp__"
 
 
 def key_of(source: str, call: Mapping[str, Any]) -> str:
-    """What a compiled forward hangs on: the kernel's text, and the payload of the run that records its launches."""
-    return hashlib.sha256(json.dumps([source, call], sort_keys=True, default=repr).encode()).hexdigest()
+    """What a compiled forward hangs on: the kernel's text, the payload of the run that records its launches, and the
+    evaluator that records and compiles them."""
+    parts = [source, call, evaluator_digest()]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=repr).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
