@@ -101,6 +101,8 @@ def test_what_is_too_large_is_not_kept(cache: Path, tmp_path: Path, monkeypatch:
     kept = KeptCode(tmp_path / "kept")
     kept.keep("key", cache, "fingerprint")
     assert kept.give("key", tmp_path / "given") is None
+    with pytest.raises(OSError, match="more than 3 bytes"):
+        copy_cache(cache, tmp_path / "given")
 
 
 def test_what_was_used_longest_ago_goes_first(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

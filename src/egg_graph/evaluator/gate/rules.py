@@ -181,7 +181,7 @@ ATTRIBUTES = {
     **dict.fromkeys(("ag_frame", "tb_next", "f_code", "co_code"), INSIDE),
     **dict.fromkeys(("ctypes", "data_as", "tofile", "from_buffer", "from_file", "load_binary"), ONLY_TRITON),
     **dict.fromkeys(("dump", "dumps"), WRITES),
-    **dict.fromkeys(("add_pre_run_hook",), SHARED),
+    "add_pre_run_hook": SHARED,
 }
 """Attributes that may be read of the candidate's own objects only -> why."""
 ON_NOTHING = {

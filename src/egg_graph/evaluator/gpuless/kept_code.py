@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from egg_graph.evaluator.fingerprint import evaluator_digest
+from egg_graph.evaluator.wire.untrusted import open_file
 
 MOST_KEPT = 256
 """Forwards that are kept; the one that was used longest ago goes first."""
@@ -77,7 +78,7 @@ class KeptCode:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             passing = Path(tempfile.mkdtemp(dir=self.folder, prefix=".passing-"))
             try:
-                copy_cache(cache, passing / "cache", known, told_as=self.folder / key / "cache")
+                copy_cache(cache, passing / "cache", known, listed_as=self.folder / key / "cache")
                 (passing / FINGERPRINT).write_text(fingerprint)
                 passing.rename(self.folder / key)  # fails where another judge was faster
             finally:
@@ -102,7 +103,7 @@ def files_of(cache: Path, known: Collection[str] = ()) -> Iterator[tuple[str, Pa
         yield from ((entry.name, path) for path in sorted(files, key=lambda path: path.name.startswith(GROUP)))
 
 
-def copy_cache(source: Path, target: Path, known: Collection[str] = (), *, told_as: Path | None = None) -> None:
+def copy_cache(source: Path, target: Path, known: Collection[str] = (), *, listed_as: Path | None = None) -> None:
     """Copy the entries of one cache of Triton into another, which a candidate's process may be changing: nothing is
     written through a link, or beside the folder.
 
@@ -110,18 +111,18 @@ def copy_cache(source: Path, target: Path, known: Collection[str] = (), *, told_
         source: the one cache.
         target: the other one; made if missing.
         known: names of entries that are left out.
-        told_as: where the copies are going to lie, if not in `target`.
+        listed_as: folder that Triton's lists of files are to name; `target` if None.
 
     Raises:
-        OSError: if that cannot be done.
+        OSError: if that cannot be done, or a file has more than `MOST_BYTES`.
     """
     with suppress(FileExistsError):
         target.mkdir()
     with opened(target) as root:
         for entry, path in files_of(source, known):
-            content = path.read_bytes()
+            content = _read(path)
             if path.name.startswith(GROUP):
-                content = content.replace(_as_json(source), _as_json(told_as or target))
+                content = content.replace(_as_json(source), _as_json(listed_as or target))
             with suppress(FileExistsError):
                 os.mkdir(entry, dir_fd=root)
             with opened(entry, root) as place:
@@ -137,6 +138,15 @@ def opened(folder: str | Path, within: int | None = None) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def _read(path: Path) -> bytes:
+    """Read a file that a candidate's process left. Raises OSError if it is none, or larger than `MOST_BYTES`."""
+    with open_file(path) as file:
+        content = file.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise OSError(f"{path.name} has more than {MOST_BYTES} bytes")
+    return content
 
 
 def _write(name: str, content: bytes, folder: int) -> None:

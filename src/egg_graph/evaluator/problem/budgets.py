@@ -50,8 +50,8 @@ def calibrate_leaf(
             the problem amplifies any rounding.
         precision: the task's policy.
         selection: what the leaf's indices were selected from, if it holds such.
-        rounds_to: 16-bit dtypes to which the reference rounds numbers on its way. A kernel rounds others there: the
-            exponentials of an online softmax, beside the largest so far.
+        rounds_to: 16-bit dtypes to which the reference rounds numbers on its way; they count under 16-bit policies. A
+            kernel rounds others there: the exponentials of an online softmax, beside the largest so far.
 
     Raises:
         Unevaluable: if a right answer could not be told from a wrong one.
@@ -64,7 +64,7 @@ def calibrate_leaf(
     ordering = ORDERING * (in_fp32 or own).relative if precision in FP32 else 0.0
     real = torch.empty(0, dtype=answer.dtype).real.dtype if answer.is_complex() else answer.dtype
     known = [own, *others]
-    floor = max(FLOOR.get(dtype, 4e-6) for dtype in (real, *rounds_to))
+    floor = max(FLOOR.get(dtype, 4e-6) for dtype in (real, *(() if precision in FP32 else rounds_to)))
     budget = max(MARGIN[precision] * max(x.relative for x in known), ordering, floor)
     shared = ORDERING * max(x.bias for x in known)
     least = TRUNCATED_SUMS if real == torch.float32 and precision in ("bf16", "fp16") else BIAS_FLOOR.get(real, 2e-6)

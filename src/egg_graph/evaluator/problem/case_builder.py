@@ -339,7 +339,7 @@ def _calibrate(
             [errors[i] for errors in others],
             precision,
             selections[i],
-            exact.rounds_to if precision in ("fp16", "bf16") else (),
+            exact.rounds_to,
         )
         for i, (a, e) in enumerate(zip(answer, exact.leaves, strict=True))
     ]

@@ -83,6 +83,7 @@ RECURRENCE = "recurrence"
 kernel may combine steps in another order."""
 MANY = 200
 HALVES = frozenset({torch.float16, torch.bfloat16})
+"""The 16-bit dtypes."""
 
 
 class OperatorNames(TorchDispatchMode):

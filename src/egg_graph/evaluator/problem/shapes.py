@@ -189,7 +189,7 @@ class ShapeSearch:
     def _is_small_itself(self) -> bool:
         """Whether the reference is small at its own shape, and its answer moves there."""
         self._demand(DEMANDS[0])
-        return self.trials.is_small({}) and self.trials.runs({})
+        return self._is_good({})
 
     def _demand(self, demands: tuple[bool, bool]) -> None:
         self.trials.steps_must_stay, self.trials.answer_must_move = demands
