@@ -60,12 +60,12 @@ def test_integers_that_the_reference_reads_on_the_host_are_not_moved() -> None:
     assert "integers_negated" in cases("x + 2 * y[:, None]", "randint(0, ROWS, (ROWS,))", "ieee")[1]
 
 
-@pytest.mark.parametrize(("scale", "wide"), [(1e-4, True), (1e-8, False)])
+@pytest.mark.parametrize(("scale", "wide"), [(3e-6, True), (1e-8, False)])
 def test_at_half_precision_what_another_rounding_in_fp32_changes_is_allowed(scale: float, wide: bool) -> None:
-    """Scores of 2e7 are rounded to 2: which exponential is the largest hangs on the order of the sums before."""
+    """Sums of 2e7 are rounded to 2: how large an exponential is hangs on the order in which they are added up."""
     scores = f"{scale} * (x.half().float() @ y.half().float())"
     sunk = cases(f"torch.softmax({scores}, -1).square().sum(-1)", "randn(WIDTH, 64)", "fp16")[1]["sunk"].leaves[0]
-    assert (sunk.budget > 0.1) == wide
+    assert (sunk.budget > 0.01) == wide
 
 
 def test_inputs_that_an_assertion_of_the_reference_refuses_are_not_tried() -> None:
