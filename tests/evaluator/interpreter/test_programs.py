@@ -55,3 +55,8 @@ def test_a_forward_of_many_launches_samples_the_ends_alone_of_the_later_ones(age
     run = RunState("fake", "", AddressSpace(), 6, 100.0, started=time.perf_counter() - age)
     counts = run_programs(run, LaunchState("kernel"), lambda: None, (50, 2, 1))
     assert len(counts.programs) == sampled and {0, 99} <= counts.programs.keys()
+
+
+def test_a_run_that_records_launches_alone_interprets_no_program() -> None:
+    run = RunState("fake", "", AddressSpace(), 0, 100.0)
+    assert not run_programs(run, LaunchState("kernel"), lambda: pytest.fail("interpreted"), (50, 2, 1)).programs

@@ -58,7 +58,8 @@ def run_fake(
         make_inputs: a function that makes the inputs of `forward` (called under fake tensors), or the inputs
             themselves: `TensorSpec` for tensors (at any depth of lists, tuples and dicts), other values as they are.
         hardware: the target.
-        sample: programs to interpret per launch: the first, the last two and random ones between; at least 4.
+        sample: programs to interpret per launch: the first, the last two and random ones between; at least 4, or 0 to
+            record launches alone.
         dtype: `torch` dtype that floating parameters are cast to (`bfloat16` under the bf16 policy), and inputs but
             those that a `TensorSpec` stands for; None keeps theirs.
         budget_seconds: seconds per launch after which no further program is sampled (at least two are),

@@ -141,6 +141,8 @@ def _chosen(run: RunState, total: int) -> Iterable[int]:
     """
     if not run.fake:
         return _within_step_budget(run, total)
+    if not run.sample:
+        return ()
     if total <= run.sample:
         return range(total)
     return [0, total - 1, total - 2, *_draw_from_shares(1, total - 2, run.sample - 3)]
