@@ -11,6 +11,7 @@ from typing import Any
 from egg_graph.evaluator.aot.code_fingerprint import code_fingerprint
 from egg_graph.evaluator.aot.diagnostics import capture_stderr, compiler_fault
 from egg_graph.evaluator.aot.fits import check_fits
+from egg_graph.evaluator.aot.launcher import as_tuples
 from egg_graph.evaluator.wire.faults import KernelFault
 from egg_graph.evaluator.wire.launches import Launch, decode_captured, decode_constant
 from egg_graph.schema import Hardware, KernelResources
@@ -46,7 +47,7 @@ def compile_launch(module_path: str | Path, launch: Launch, hardware: Hardware) 
 
 
 def fill_cache(module_path: str | Path, launch: Launch, hardware: Hardware) -> str:
-    """Leave a launch's kernel, and what launches it, in Triton's cache, for a process on this machine's NVIDIA GPU.
+    """Leave a launch's kernel in Triton's cache, for a process on this machine's NVIDIA GPU.
 
     Args:
         module_path, launch, hardware: as `compile_kernel` takes them.
@@ -57,9 +58,7 @@ def fill_cache(module_path: str | Path, launch: Launch, hardware: Hardware) -> s
     Raises:
         KernelFault, RuntimeError, KeyError: as `compile_kernel`.
     """
-    compiled = compile_kernel(module_path, launch, hardware)
-    _build_launcher(compiled)
-    ptx = compiled.asm.get("ptx")
+    ptx = compile_kernel(module_path, launch, hardware).asm.get("ptx")
     return code_fingerprint(ptx) if ptx else ""
 
 
@@ -116,20 +115,12 @@ def _compile(kernel: Any, launch: Launch, functions: dict[str, Any], target: Any
 
     source = ASTSource(
         fn=kernel,
-        signature={name: _as_tuples(kind) for name, kind in launch.signature.items()},
+        signature={name: as_tuples(kind) for name, kind in launch.signature.items()},
         constexprs={path(p): decode_constant(value, functions) for p, value in launch.constexprs.items()},
         attrs=_attributes(kernel, launch),
     )
     options = {name: value for name, value in launch.options.items() if name != "ir_override"}
     return triton_compile(source, target=target, options=options)
-
-
-def _build_launcher(compiled: Any) -> None:
-    """Build the C module that launches a compiled kernel, into Triton's cache. Since 3.7 one module launches all."""
-    from triton.backends.nvidia import driver
-
-    if hasattr(driver, "make_launcher"):
-        driver.CudaLauncher(compiled.src, compiled.metadata)
 
 
 def _attributes(kernel: Any, launch: Launch) -> dict[tuple[int, ...], list[Any]]:
@@ -153,11 +144,6 @@ def _attributes(kernel: Any, launch: Launch) -> dict[tuple[int, ...], list[Any]]
         elif not kernel.params[number].do_not_specialize:
             add(name, (number,), kind)
     return found
-
-
-def _as_tuples(kind: Any) -> Any:
-    """Turn the lists of a signature, which come from JSON, into tuples."""
-    return tuple(map(_as_tuples, kind)) if isinstance(kind, list) else kind
 
 
 def _nested(path: Path, launch: Launch, functions: dict[str, Any]) -> Any:

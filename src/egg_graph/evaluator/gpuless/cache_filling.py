@@ -8,6 +8,7 @@ process compiles for itself, and tells what is wrong. What was compiled before i
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,9 @@ def _compiled(
     run = ladder.launches(task, candidate, call, EvaluationBuilder())
     if run is None:
         return None
-    compiler = TargetCompiler(ladder.jobs, task, candidate)
-    codes = compiler.fill_cache(distinct(run.launches), folder, COMPILE_SECONDS, side_by_side)
+    compiler, launchers = TargetCompiler(ladder.jobs, task, candidate), ladder.jobs.launchers
+    with ThreadPoolExecutor(1) as aside:
+        if launchers is not None:
+            aside.submit(launchers.give, run.launches, task.target, folder / CACHE)
+        codes = compiler.fill_cache(distinct(run.launches), folder, COMPILE_SECONDS, side_by_side)
     return compiled_fingerprint(run, codes)

@@ -12,6 +12,7 @@ from typing import Any
 
 from egg_graph.evaluator.gate import judged_text
 from egg_graph.evaluator.gpuless.kept_code import KeptCode
+from egg_graph.evaluator.gpuless.launchers import Launchers
 from egg_graph.evaluator.host.fork_server import ForkServer
 from egg_graph.evaluator.problem.precision import cast_name
 from egg_graph.schema import Candidate, KernelTask
@@ -31,6 +32,7 @@ class JobRunner:
         timeout: seconds for one run of a candidate.
         compiled: what Triton has compiled for any candidate (its driver module); every job starts with a copy.
         code: what it has compiled of the candidates themselves, if that is kept.
+        launchers: what launches kernels, where Triton builds that for each list of parameter types.
     """
 
     interpreting: ForkServer
@@ -39,6 +41,7 @@ class JobRunner:
     timeout: float
     compiled: Path | None = None
     code: KeptCode | None = None
+    launchers: Launchers | None = None
 
     def common(self, task: KernelTask) -> dict[str, Any]:
         """What every job has to know of a task, as JSON."""

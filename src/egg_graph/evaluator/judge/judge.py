@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from egg_graph.evaluator.gpu.tuned.kept import KeptBaselines
 from egg_graph.evaluator.gpuless.job_runner import JobRunner
 from egg_graph.evaluator.gpuless.kept_code import KeptCode
 from egg_graph.evaluator.gpuless.ladder import GpulessLadder
+from egg_graph.evaluator.gpuless.launchers import Launchers
 from egg_graph.evaluator.host.deadline import Overdue, deadline
 from egg_graph.evaluator.host.fork_server import ForkServer
 from egg_graph.evaluator.judge.compile_ahead import compiled_ahead
@@ -106,8 +108,11 @@ class Judge:
         self.fork_servers = (compiling, interpreting)
         pool = ThreadPoolExecutor(TOGETHER + 1 if self.on_gpu else 4)
         compiled = compiled_driver(folder, kept) if self.on_gpu else None
-        code = KeptCode((kept or folder) / "candidates") if self.on_gpu else None
-        self.ladder = GpulessLadder(JobRunner(interpreting, compiling, folder, self.timeout, compiled, code), pool)
+        jobs = JobRunner(interpreting, compiling, folder, self.timeout, compiled)
+        if self.on_gpu:
+            code, launchers = (KeptCode((kept or folder) / name) for name in ("candidates", "launchers"))
+            jobs = replace(jobs, code=code, launchers=Launchers(compiling, folder, launchers))
+        self.ladder = GpulessLadder(jobs, pool)
         self.gpu: GpuLadder | None = None
         held = PROBLEMS_PART * torch.cuda.mem_get_info()[1] if self.on_gpu else PROBLEMS_BYTES
         self.problems: TaskCache[Problem] = TaskCache(held, self._forget, self._cramped)

@@ -56,6 +56,14 @@ def fill_cache(payload: dict[str, Any], folder: Path, channel: int) -> dict[str,
     return {"code": ""}
 
 
+def build_launcher(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]:
+    """Build what launches kernels of some parameter types into Triton's cache. Nothing of a candidate takes part."""
+    from egg_graph.evaluator.aot import launcher
+
+    launcher.build_launcher(payload["types"], Hardware.model_validate(payload["hardware"]))
+    return {}
+
+
 def _first_that_fits(folder: Path, launches: Sequence[Launch], hardware: Hardware) -> dict[str, Any]:
     from egg_graph.evaluator.aot import compile_launch
 
