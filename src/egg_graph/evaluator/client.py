@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from egg_graph.evaluator.host.environment import clean_environment
-from egg_graph.evaluator.judge.compile_cache import cache_folder
+from egg_graph.evaluator.judge.compile_cache import bytecode_environment, cache_folder
 from egg_graph.evaluator.progress import Progress, report_progress
 from egg_graph.schema import BadInput, InfrastructureError
 
@@ -46,6 +46,7 @@ class JudgeClient:
         self.folder = Path(tempfile.mkdtemp(prefix="egg-evaluator-"))
         environment = {
             **clean_environment(),
+            **bytecode_environment(cache_folder()),
             "TMPDIR": str(self.folder),
         }  # whatever it writes is deleted with the folder
         if settings["gpu"] is not None:

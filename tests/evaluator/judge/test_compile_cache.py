@@ -1,13 +1,31 @@
 """What judges keep for later ones, and when they keep nothing."""
 
 import os
+from importlib.util import cache_from_source
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from egg_graph.evaluator import LocalEvaluator
 from egg_graph.evaluator.judge import compile_cache
 from egg_graph.evaluator.sandbox import landlock
+from egg_graph.knowledge import load_hardware
+from egg_graph.schema import Candidate, KernelTask
+from tests.sample import thorough
+
+REFERENCE = """
+import torch
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.relu(x)
+
+ROWS = 64
+
+def get_inputs():
+    return [torch.randn(ROWS, 32)]
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -67,3 +85,33 @@ def test_the_driver_module_is_compiled_once(tmp_path: Path, monkeypatch: pytest.
         assert (copy / "abc" / "cuda_utils.so").read_text() == "code"
     assert len(compiled) == 1
     assert [entry.name for entry in (tmp_path / "kept").iterdir()] == ["driver"]
+
+
+def test_pythons_compiled_modules_are_kept_where_pytorch_lies_there_without_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "torch" / "__init__.py"
+    monkeypatch.setattr(compile_cache, "find_spec", lambda name: SimpleNamespace(origin=str(source)))
+    place = compile_cache.bytecode_environment(tmp_path / "mine")
+    assert Path(place["PYTHONPYCACHEPREFIX"]).is_relative_to(tmp_path / "mine")
+    assert place["PYTHONDONTWRITEBYTECODE"] == "", "Python takes no text for not set"
+    beside = Path(cache_from_source(str(source)))
+    beside.parent.mkdir(parents=True)
+    beside.touch()
+    assert compile_cache.bytecode_environment(tmp_path / "mine") == {}
+    beside.unlink()
+    monkeypatch.setattr(landlock, "abi", lambda: 0)
+    assert compile_cache.bytecode_environment(tmp_path / "mine") == {}
+
+
+@thorough
+def test_a_judge_and_its_fork_servers_keep_what_they_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(compile_cache, "find_spec", lambda name: SimpleNamespace(origin="/nowhere/torch/__init__.py"))
+    with LocalEvaluator(device="none") as evaluator:
+        evaluator.environment()
+        task = KernelTask(reference=REFERENCE, name="n", target=load_hardware("h200"), precision="ieee")
+        evaluator.evaluate(task, Candidate(source=REFERENCE, author="t", stage="tensor_tiling", mode="seed"))
+    kept = list(tmp_path.rglob("*.pyc"))
+    assert {"fake_tensor", "judge", "fork_server_process", "interpreted"} <= {path.name.split(".")[0] for path in kept}
+    assert not any("job-" in str(path) for path in kept), "no candidate's process writes there"

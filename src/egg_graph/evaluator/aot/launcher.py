@@ -40,7 +40,7 @@ def build_launcher(types: Sequence[Any], hardware: Hardware) -> None:
 
     descriptors = [kind for kind in types if isinstance(kind, str) and kind.startswith(DESCRIPTOR)]
     by_tma = gpu_target(hardware).arch >= HOPPER
-    descriptions = [{}] * len(descriptors) if by_tma else None
+    descriptions: list[dict[str, Any]] | None = [{} for _ in descriptors] if by_tma else None
     source = driver.make_launcher({}, dict(enumerate(map(as_tuples, types))), descriptions)
     driver.compile_module_from_src(
         src=source,

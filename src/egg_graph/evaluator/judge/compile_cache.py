@@ -1,5 +1,6 @@
-"""What judges keep on disk for later judges: what PyTorch compiled of references, Triton's compiled driver module, and
-what Triton compiled of candidates, each of which gets its own code alone (`gpuless.kept_code`).
+"""What judges keep on disk for later judges: what PyTorch compiled of references, Triton's compiled driver module and
+launchers, what Triton compiled of candidates, each of which gets its own code alone (`gpuless.kept_code`), and Python's
+compiled modules, where PyTorch was installed without them.
 
 Only compiled code is kept. No time, no answer and no choice that a clock made outlives a judge: which of several
 configurations of a compiled kernel is the fastest is measured anew (`measure_choices_anew`). Tuned PyTorch alone, which
@@ -15,6 +16,7 @@ import platform
 import shutil
 import time
 from importlib.metadata import version
+from importlib.util import cache_from_source, find_spec
 from pathlib import Path
 
 from egg_graph.evaluator.sandbox import landlock
@@ -51,6 +53,24 @@ def open_cache(root: Path) -> Path | str:
     except OSError as error:
         return f"{root} cannot be used: {error}"
     return folder
+
+
+def bytecode_environment(root: Path) -> dict[str, str]:
+    """Variables by which a judge's Python processes keep compiled modules; none where PyTorch's lie beside its sources.
+
+    Some installers leave them out. Where Python is not to write them, each process would compile PyTorch's sources
+    anew, which takes longer than all else that a judge does before its first answer.
+
+    Args:
+        root: as `cache_folder` names it.
+    """
+    torch = find_spec("torch")
+    if torch is None or torch.origin is None or Path(cache_from_source(torch.origin)).exists():
+        return {}
+    folder = open_cache(root)
+    if isinstance(folder, str):
+        return {}  # the judge tells why nothing is kept
+    return {"PYTHONPYCACHEPREFIX": str(folder / "bytecode"), "PYTHONDONTWRITEBYTECODE": ""}
 
 
 def measure_choices_anew() -> None:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 JOBS = "egg_graph.evaluator.worker.jobs"
 WORKER = "egg_graph.evaluator.worker.gpu_worker"
+BYTECODE = ("PYTHONPYCACHEPREFIX", "PYTHONDONTWRITEBYTECODE")
+"""Variables that say where Python keeps compiled modules (`compile_cache.bytecode_environment`)."""
 
 
 def main(control: socket.socket, settings: dict[str, Any], folder: Path) -> None:
@@ -47,9 +49,11 @@ def main(control: socket.socket, settings: dict[str, Any], folder: Path) -> None
     # PyTorch's compiler would start a process per core for one baseline, and keep them.
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
     worker = () if settings["device"] == "none" else (WORKER,)
-    compiling = ForkServer(interpret=False, folder=folder, warm=(JOBS, *worker))
+    bytecode = {name: os.environ[name] for name in BYTECODE if name in os.environ}
+    compiling = ForkServer(interpret=False, folder=folder, warm=(JOBS, *worker), environment=bytecode)
     # No GPU for what interprets: fake tensors would open it where they see one, and that spoils forks.
-    interpreting = ForkServer(interpret=True, folder=folder, warm=(JOBS,), environment={"CUDA_VISIBLE_DEVICES": ""})
+    without_gpu = {**bytecode, "CUDA_VISIBLE_DEVICES": ""}
+    interpreting = ForkServer(interpret=True, folder=folder, warm=(JOBS,), environment=without_gpu)
     compiling.start()
     interpreting.start()
     with ThreadPoolExecutor(1) as aside, garbage_collection_off():

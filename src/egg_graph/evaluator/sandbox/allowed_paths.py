@@ -51,7 +51,7 @@ def find_allowed_paths(*, own_proc: bool) -> AllowedPaths:
         *SYSTEM,
         *SETTINGS,
         *(("/proc",) if own_proc else MACHINE),
-        *(sys.prefix, sys.base_prefix, sys.exec_prefix),
+        *filter(None, (sys.prefix, sys.base_prefix, sys.exec_prefix, sys.pycache_prefix)),
         *(os.environ[name] for name in FOLDERS if os.environ.get(name)),
         *filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)),
         *_tools(),
