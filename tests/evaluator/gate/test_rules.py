@@ -121,6 +121,9 @@ HONEST = {
         "        layers = x\n        assert not hasattr(x, 'w1') or getattr(layers, f'w_{1}')\n        out = ",
     ),
     "a logger": "import logging\n" + RIGHT + "\n\nlogger = logging.getLogger(__name__)\nlogger.warning('slow')\n",
+    "a lock": "import threading\nfrom threading import RLock\n"
+    + RIGHT
+    + "\n\nLOCKS = RLock(), threading.Lock()\nwith LOCKS[0]:\n    KNOWN = {}\n",
     "einops": "from einops import rearrange\nfrom einops.layers.torch import Rearrange\n" + RIGHT,
     "test code": "import time\n" + RIGHT + "\n\ndef get_inputs():\n    return [torch.rand(2, 2)]\n\n\n"
     "def get_init_inputs():\n    return []\n\n\ndef test_it():\n    exec('1')\n\n\n"
@@ -360,6 +363,10 @@ BROKEN = {
     ),
     "logging handed on": (
         "import logging\n" + RIGHT + "\n\ndef f(m):\n    m.FileHandler('x')\n\n\nf(logging)\n",
+        "forbidden_construct",
+    ),
+    "a thread": (
+        "import threading\n" + RIGHT + "\n\nthreading.Thread(target=print).start()\n",
         "forbidden_construct",
     ),
     "another module's import": ("from logging import os\n" + RIGHT, "forbidden_construct"),

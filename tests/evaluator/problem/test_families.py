@@ -210,6 +210,13 @@ def test_products_of_few_bits_must_be_exact_and_others_need_not() -> None:
     assert on(reference("torch.tanh(x[0])", "torch.randn(16, 70)"), "integers").leaves[0].budget > 0.0
 
 
+def test_what_a_reference_computes_in_fp32_in_any_case_is_not_known_to_be_exact() -> None:
+    """Rows that add up to 1 stay so in every family, and products of theirs are exact nowhere."""
+    inputs = "torch.softmax(torch.randn(9, 4), 1), torch.randn(9, 4)"
+    for body, exact in (("x[0].float() * x[1].float() + x[0].float()", False), ("x[1] + x[1].abs()", True)):
+        assert (on(reference(body, inputs), "integers").leaves[0].budget == 0.0) == exact
+
+
 def test_a_product_of_a_products_result_may_round_it_to_tf32() -> None:
     layers = "self.f, self.g = nn.Linear(700, 24), nn.Linear(24, 8)"
     source = reference("self.g(self.f(x[0]))", "torch.randn(16, 700)", layers)

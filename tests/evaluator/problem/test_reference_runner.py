@@ -9,6 +9,7 @@ from egg_graph.evaluator import load_reference
 from egg_graph.evaluator.device.access import MORE_ROOM_FOLLOWS
 from egg_graph.evaluator.problem.case import Unevaluable
 from egg_graph.evaluator.problem.reference_runner import ReferenceRunner
+from egg_graph.evaluator.problem.roundings import FP32_ULP
 from egg_graph.schema import BadInput
 
 
@@ -52,6 +53,20 @@ def test_fp32_does_not_stand_in_where_others_hold_the_memory():
 def test_what_was_answered_in_fp32_is_answered_so_again_though_memory_holds_fp64_now():
     assert runner().exactly([torch.ones(4)]).against == "fp64"
     assert runner().exactly([torch.ones(4)], "fp32").against == "fp32"
+
+
+class Spikes(nn.Module):
+    """Adds up spikes, which are 0 or 1."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        assert bool(((x == 0) | (x == 1)).all())
+        return x.sum(0)
+
+
+def test_inputs_that_the_reference_refuses_are_not_near():
+    spikes = ReferenceRunner(Spikes(), [torch.eye(4)], 1, torch.device("cpu"))
+    assert list(spikes.nearby([torch.ones(4)], FP32_ULP, 3)) == []
+    assert len(list(runner().nearby([torch.ones(4)], FP32_ULP, 3))) == 3
 
 
 def test_a_reference_that_is_tied_to_its_dtype_cannot_be_judged():

@@ -117,6 +117,15 @@ def test_parameters_by_other_names_are_matched_in_order() -> None:
     assert all(torch.equal(own[name], value) for name, value in STATE.items())
 
 
+def test_a_buffer_that_the_reference_lacks_stays_as_the_model_made_it() -> None:
+    model = nn.Linear(3, 4)
+    model.register_buffer("shapes", torch.tensor([3, 4]))
+    load_weights(model, {"weight": torch.ones(4, 3), "bias": torch.ones(4)})
+    assert model.shapes.tolist() == [3, 4] and float(model.weight.mean()) == 1.0
+    with pytest.raises(KernelFault, match="bias"):
+        load_weights(model, {"weight": torch.ones(4, 3)})
+
+
 @pytest.mark.parametrize(
     "state",
     [

@@ -106,6 +106,7 @@ ALLOWED_NAMES = {
     "packaging.version": frozenset({"parse", "Version", "InvalidVersion"}),
     "random": frozenset({"randint", "randrange", "random"}),
     "struct": frozenset({"calcsize", "pack", "unpack"}),
+    "threading": frozenset({"Lock", "RLock"}),
     "torch.distributed": frozenset(
         {
             *("is_available", "is_initialized", "get_rank", "get_world_size", "ProcessGroup", "ReduceOp", "tensor"),

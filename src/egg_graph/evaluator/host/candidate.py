@@ -85,13 +85,16 @@ def construct(module: ModuleType, args: Sequence[Any], kwargs: Mapping[str, Any]
 def load_weights(model: Any, state_dict: Mapping[str, Any]) -> None:
     """Load the reference's parameters and buffers into the model, matched by name, else in order (see `_renamed`).
 
+    Buffers that the reference lacks stay as the model made them, like any other attribute.
+
     Raises:
         KernelFault: `weights_mismatch`.
     """
     renamed = _renamed(model, state_dict)
     _reference_names[id(model)] = {own: name for name, own in renamed.items()}
+    given = {renamed.get(name, name): value for name, value in state_dict.items()}
     try:
-        _load(model, {renamed.get(name, name): value for name, value in state_dict.items()}, strict=True)
+        _load(model, {**_own_buffers(model, given), **given}, strict=True)
     except RuntimeError as error:
         raise KernelFault(
             "weights_mismatch",
@@ -99,6 +102,14 @@ def load_weights(model: Any, state_dict: Mapping[str, Any]) -> None:
             ENTRY_POINT,
             "Give ModelNew the same parameter and buffer names and shapes as Model.",
         ) from error
+
+
+def _own_buffers(model: Any, given: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+    """The model's buffers that a `state_dict` holds and that are not given."""
+    tensors = _tensors_within(model, "", MAX_DEPTH)
+    return {
+        name: x for name, x, kept in tensors if kept and name not in given and not isinstance(x, torch.nn.Parameter)
+    }
 
 
 def own_tensors(model: Any) -> Iterator[tuple[str, torch.Tensor]]:

@@ -101,6 +101,8 @@ class Case:
     """The reference's answer lies in the memory of an input, parameter or buffer."""
     operators: frozenset[str] = frozenset()
     """ATen operators of one forward (see `operators`)."""
+    rounds_to: frozenset[torch.dtype] = frozenset()
+    """Dtypes to which the forward rounds numbers on its way, whatever it runs in: 16-bit ones, and fp32 within fp64."""
     ties: list[torch.Tensor | None] | None = field(default=None, repr=False)
     """Which elements of each input tensor are equal in every draw (see `ties`); None until somebody asked."""
     remaker: Remaker | None = field(default=None, repr=False)

@@ -19,7 +19,7 @@ from egg_graph.evaluator.problem.error_sums import NO_ERRORS, ErrorSums, relativ
 from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf
 from egg_graph.evaluator.problem.families import AS_GIVEN
 from egg_graph.evaluator.problem.operators import MOVES, PRODUCTS, SELECTS, VIEWS
-from egg_graph.evaluator.problem.precision import cast_as_policy_says, cast_model
+from egg_graph.evaluator.problem.precision import CAST, cast_as_policy_says, cast_model
 from egg_graph.evaluator.problem.reference import Reference
 from egg_graph.evaluator.problem.reference_runner import ExactAnswer, ReferenceRunner, require_one_answer
 from egg_graph.evaluator.problem.roundings import FP32_ULP
@@ -271,6 +271,7 @@ def _build(
         changes_inputs=first.changes_inputs,
         aliases=first.aliases,
         operators=exact.operators,
+        rounds_to=exact.rounds_to,
         remaker=None if draw is None else _Remaker(draw, runner, precision, exact.against),
     )
 
@@ -317,6 +318,8 @@ def _calibrate(
     if precision == "tf32_truncated" and (truncated := runner.emulate("truncated")) is not None:
         others.append(_errors(truncated, exact.leaves))
         del truncated
+    if precision in CAST and exact.operators & (PRODUCTS | {"sum", "mean"}):
+        others += [_errors(halves, exact.leaves) for halves in runner.in_halves(exact.leaves, CAST[precision])]
     rounded = precision in TF32 and bool(exact.operators & PRODUCTS)
     few = sum(leaf.numel() for leaf in exact.leaves) <= MOST_SELECTED
     if family == AS_GIVEN and rounded and emulated and exact.operators & SELECTS and few:

@@ -96,7 +96,7 @@ class OperatorNames(TorchDispatchMode):
         self.count = 0
         """Number of operators that have run."""
         self.rounds_to: set[torch.dtype] = set()
-        """16-bit dtypes to which numbers on the way are rounded."""
+        """Dtypes to which numbers on the way are rounded: 16-bit ones, and fp32 where they are in fp64."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         answer = func(*args, **(kwargs or {}))
@@ -107,9 +107,16 @@ class OperatorNames(TorchDispatchMode):
         if func is torch.ops.aten._to_copy.default:
             if _is_undefined(args[0], answer):
                 self.names.add(UNDEFINED)
-            if answer.dtype in HALVES and args[0].dtype not in HALVES:
+            if _narrows(args[0].dtype, answer.dtype):
                 self.rounds_to.add(answer.dtype)
         return answer
+
+
+def _narrows(dtype: torch.dtype, target: torch.dtype) -> bool:
+    """Whether numbers lose bits where they are rounded to another dtype."""
+    if target in HALVES:
+        return dtype not in HALVES
+    return (dtype, target) == (torch.float64, torch.float32)
 
 
 def _is_undefined(x: torch.Tensor, converted: torch.Tensor) -> bool:

@@ -14,6 +14,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from egg_graph.evaluator.device.access import MORE_ROOM_FOLLOWS, give_way
 from egg_graph.evaluator.problem.case import Case, Unevaluable
 from egg_graph.evaluator.problem.error_sums import pieces
+from egg_graph.evaluator.problem.half_arithmetic import HalfArithmetic
 from egg_graph.evaluator.problem.leaf_comparison import Emulation
 from egg_graph.evaluator.problem.model_copy import copy_of
 from egg_graph.evaluator.problem.operators import OperatorNames
@@ -59,7 +60,7 @@ class ExactAnswer(NamedTuple):
     selections: list[Selection | None]
     """For each leaf, what its indices were selected from, where it holds indices and that is known."""
     rounds_to: frozenset[torch.dtype] = frozenset()
-    """16-bit dtypes to which the forward rounds numbers on its way, whatever it runs in."""
+    """Dtypes to which the forward rounds numbers on its way, whatever it runs in: 16-bit ones, and fp32 within fp64."""
 
 
 @dataclass
@@ -153,14 +154,18 @@ class ReferenceRunner:
             draws: number of answers.
             rounded: numbers on the way to the answer, and those that the module keeps, differ as in fp32, too.
 
-        Raises:
-            BadInput: if forward fails.
+        Where the reference refuses such inputs, as one of spikes refuses all numbers but 0 and 1, none is near.
         """
         generator = torch.Generator(self.device).manual_seed(self.seed)
         for _ in range(draws):
             inputs = tree_map_only(torch.Tensor, lambda x: moved(x, ulp, generator), self.inputs)
             rounding = RoundedOtherwise(generator) if rounded else None
-            yield self._like_expected(inputs, expected, rounding, numbers_in_fp32=rounded)
+            try:
+                leaves = self._like_expected(inputs, expected, rounding, numbers_in_fp32=rounded)
+            except BadInput:
+                return
+            yield leaves
+            del leaves
 
     def with_numbers_in_fp32(self, expected: list[torch.Tensor]) -> Iterator[list[torch.Tensor]]:
         """Run in fp64 with the module's numbers rounded to fp32, as a kernel gets them; nothing if fp32 holds all.
@@ -213,7 +218,22 @@ class ReferenceRunner:
         except (RuntimeError, BadInput):
             return None
 
-    def _with_products(self, reduced: TF32Products) -> list[torch.Tensor]:
+    def in_halves(self, expected: list[torch.Tensor], dtype: torch.dtype) -> Iterator[list[torch.Tensor]]:
+        """Run as a kernel for 16-bit operands does (`HalfArithmetic`); nothing if that changes no number, or fails.
+
+        Args:
+            expected: the fp64 answer, in place of a leaf whose infinities or NaN move.
+            dtype: of the operands.
+        """
+        halves = HalfArithmetic(dtype)
+        try:
+            leaves = self._with_products(halves)
+        except (RuntimeError, BadInput):
+            return
+        if halves.used:
+            yield _alike(leaves, expected)
+
+    def _with_products(self, reduced: TF32Products | HalfArithmetic) -> list[torch.Tensor]:
         """Run with reduced operands of products, those within attention included."""
         decomposed = torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH)
         with decomposed, pytorch_at("ieee", self.device), reduced:
