@@ -454,3 +454,23 @@ def test_the_part_of_a_head_that_is_turned_stays_a_part_of_it() -> None:
     for shape in choose_shapes(PARTLY_TURNED):
         sizes = {**full, **shape}
         assert sizes["ROTARY_DIM"] <= sizes["HEAD_DIM"]
+
+
+PICKED_BLOCKS = """
+import torch
+
+class Model(torch.nn.Module):
+    def forward(self, x, picks):
+        rows = x[picks.clamp(min=0).long() * 16].mean(1)
+        return torch.where((picks >= 0).any(1)[:, None, None], rows, 0.0)
+
+ROWS, HEADS, WIDTH = 640, 4, 128
+
+def get_inputs():
+    return [torch.randn(ROWS, HEADS, WIDTH), torch.randint(-1, ROWS // 64, (ROWS, 3), dtype=torch.int32)]
+"""
+
+
+def test_so_few_rows_that_no_block_is_picked_are_no_shape() -> None:
+    for shape in choose_shapes(PICKED_BLOCKS):
+        assert 64 <= shape["ROWS"] < 640

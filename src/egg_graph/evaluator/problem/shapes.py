@@ -323,17 +323,21 @@ class ShapeSearch:
         return min(self.full[name], LEADING[kind][0 if self.leading[name] <= 2 else 1])
 
     def _shrink(self, chosen: dict[str, int], name: str, sizes: tuple[int, ...]) -> dict[str, int]:
-        """Add one knob, alone or with its equals, at the first value that runs; `chosen` itself if none does."""
+        """Add one knob, alone or with its equals, at the first value that runs; `chosen` itself if none does.
+
+        Of a leading one preferably at a value at which the demands are met, too: of few rows, which come last, a sparse
+        answer may be zero.
+        """
         full = self.full[name]
         values = [*sizes, *sorted({math.lcm(divisor, 16) for divisor in self._divisors(name)})]
         if name not in self.wide:
             values.insert(0, self._leading_value("shrunk", name))
-        for group in ([name], [other for other in self.full if self.full[other] == full]):
-            for value in values:
-                trial = {**chosen, **dict.fromkeys(group, value)}
-                if value < full and self.trials.size(trial) is not None:
-                    return trial
-        return chosen
+        groups = ([name], [other for other in self.full if self.full[other] == full])
+        smaller = [value for value in values if value < full]
+        trials = [{**chosen, **dict.fromkeys(group, value)} for group in groups for value in smaller]
+        if name in self.leading and (good := next(filter(self._is_good, trials), None)) is not None:
+            return good
+        return next((trial for trial in trials if self.trials.size(trial) is not None), chosen)
 
     def _divisors(self, name: str) -> list[int]:
         """Numbers that may have to divide a knob: heads, groups and the like are integers of the source too, and what
