@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from egg_graph.evaluator.gpuless.cache_filling import fill_cache, recording_call
 from egg_graph.evaluator.gpuless.ladder import GpulessLadder
-from egg_graph.evaluator.judge.screening import gate_each
+from egg_graph.evaluator.judge.screening import gate
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.progress import report_progress
 from egg_graph.evaluator.spending import spending_on
@@ -49,26 +49,18 @@ def compiled_ahead(
         problem: the task, for whose target is compiled.
         candidates: the configurations.
     """
-    rejected = gate_each(ladder, candidates)
+    call, side_by_side = recording_call(ladder, problem), max(1, COMPILERS // max(1, len(candidates)))
+    compilers = min(COMPILERS, len(os.sched_getaffinity(0)))
+    rejected: list[Trial | None] = []
+    folders: list[Path] = []
+    compiling: list[Future[str] | None] = []
     with ExitStack() as stack:
-        folders = [stack.enter_context(ladder.jobs.job_folder(candidate)) for candidate in candidates]
         report_progress(f"compiles {len(candidates)} configurations")
-        with spending_on("compile"):
-            fingerprints = _compile_all(ladder, problem, candidates, rejected, folders)
+        with spending_on("compile"), ThreadPoolExecutor(compilers) as pool:
+            for candidate in candidates:
+                rejected.append(gate(ladder, candidate))
+                folders.append(stack.enter_context(ladder.jobs.job_folder(candidate)))
+                given = ladder, problem.task, candidate, call, folders[-1], side_by_side
+                compiling.append(None if rejected[-1] else pool.submit(fill_cache, *given))
+        fingerprints = ["" if future is None else future.result() for future in compiling]
         yield Configurations(candidates, rejected, folders, fingerprints)
-
-
-def _compile_all(
-    ladder: GpulessLadder,
-    problem: Problem,
-    candidates: Sequence[Candidate],
-    rejected: Sequence[Trial | None],
-    folders: Sequence[Path],
-) -> list[str]:
-    call, side_by_side = recording_call(ladder, problem), max(1, COMPILERS // len(candidates))
-
-    def compile_one(candidate: Candidate, trial: Trial | None, folder: Path) -> str:
-        return "" if trial else fill_cache(ladder, problem.task, candidate, call, folder, side_by_side)
-
-    with ThreadPoolExecutor(min(COMPILERS, len(os.sched_getaffinity(0)))) as pool:
-        return list(pool.map(compile_one, candidates, rejected, folders))

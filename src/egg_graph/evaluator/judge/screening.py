@@ -29,24 +29,20 @@ def screen_without_gpu(ladder: GpulessLadder, problem: Problem, candidates: Sequ
         report_progress(number=number, trial=trial)
         return trial
 
-    gated = gate_each(ladder, candidates)
+    gated = [gate(ladder, candidate) for candidate in candidates]
     with spending_on("compile"):
         return list(ladder.pool.map(heard_here(screen), range(len(candidates)), candidates, gated))
 
 
-def gate_each(ladder: GpulessLadder, candidates: Sequence[Candidate]) -> list[Trial | None]:
-    """Apply the static gate to each: the failed trial of those that it rejects, None for the others.
+def gate(ladder: GpulessLadder, candidate: Candidate) -> Trial | None:
+    """Apply the static gate: the failed trial if it rejects a candidate, else None.
 
-    One after the other, because `ast.parse` of CPython 3.11 counts its depth for all threads together and raises a
-    SystemError where two threads parse at once.
+    Only one thread may do that at a time: `ast.parse` of CPython 3.11 counts its depth for all threads together and
+    raises a SystemError where two threads parse at once.
     """
-    builders = [EvaluationBuilder() for _ in candidates]
+    builder = EvaluationBuilder()
     with hear_progress(None):
-        passed = [ladder.gate(candidate, builder) for candidate, builder in zip(candidates, builders, strict=True)]
-    return [
-        None if right else rejected_trial(candidate, builder.findings)
-        for candidate, builder, right in zip(candidates, builders, passed, strict=True)
-    ]
+        return None if ladder.gate(candidate, builder) else rejected_trial(candidate, builder.findings)
 
 
 def _trial(ladder: GpulessLadder, problem: Problem, candidate: Candidate) -> Trial:
