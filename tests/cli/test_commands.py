@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 import egg_graph
 from egg_graph.cli import app
 from egg_graph.cli.progress import Progress
+from egg_graph.evaluator.judge import compile_cache
 from egg_graph.schema import InfrastructureError, ModelRefused
 from egg_graph.schema.ledger import is_ledger_line
 from tests.graph.scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel, tunable
@@ -392,6 +393,16 @@ def test_doctor_finds_and_cures_without_telling_secrets(egg, monkeypatch):
     assert "A chat model can play the team" in told["prospects"][1]
     table = egg("doctor").output
     assert "secret" not in result.output + table and "hidden" not in result.output + table
+
+
+def test_doctor_tells_where_pytorch_is_compiled_anew_by_each_python(egg, monkeypatch):
+    def found(lacks):
+        monkeypatch.setattr(compile_cache, "lacks_compiled_modules", lambda: lacks)
+        told = json.loads(egg("doctor", "--json").output)["items"]
+        return next(item for item in told if item["name"] == "compiled modules")
+
+    assert found(False)["state"] == "ok"
+    assert found(True)["state"] == "optional" and "compileall" in found(True)["cure"]
 
 
 @pytest.mark.parametrize("words", [["--help"], ["evaluate", "--help"], ["evaluate", "nowhere.py", "nowhere.py"]])

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -50,6 +51,7 @@ def examine(environment: Mapping[str, str] = os.environ, folder: Path | None = N
         _python(),
         *_libraries(),
         *_gpu(),
+        *_compiled_modules(),
         _compiler(environment),
         _program(
             "Nsight Compute (ncu)",
@@ -164,6 +166,19 @@ def _driver() -> str | None:
     except (subprocess.SubprocessError, OSError) as error:
         return f"not answering ({type(error).__name__})"
     return answer.splitlines()[0].strip() if answer.strip() else None
+
+
+def _compiled_modules() -> Iterator[Item]:
+    from egg_graph.evaluator.judge.compile_cache import lacks_compiled_modules
+
+    if importlib.util.find_spec("torch") is None:
+        return
+    if not lacks_compiled_modules():
+        yield Item("compiled modules", "ok", "PyTorch's are kept")
+        return
+    consequence = "each Python that imports PyTorch compiles its sources anew, for seconds; judges keep theirs"
+    cure = f"{sys.executable} -m compileall -q {sysconfig.get_path('purelib')}"
+    yield Item("compiled modules", "optional", "PyTorch was installed without them", consequence, cure)
 
 
 def _compiler(environment: Mapping[str, str]) -> Item:

@@ -56,21 +56,26 @@ def open_cache(root: Path) -> Path | str:
 
 
 def bytecode_environment(root: Path) -> dict[str, str]:
-    """Variables by which a judge's Python processes keep compiled modules; none where PyTorch's lie beside its sources.
+    """Variables by which a judge's Python processes keep compiled modules; none where PyTorch's are there already.
 
-    Some installers leave them out. Where Python is not to write them, each process would compile PyTorch's sources
-    anew, which takes longer than all else that a judge does before its first answer.
+    Where Python is not to write them, each process would compile PyTorch's sources anew, which takes longer than all
+    else that a judge does before its first answer.
 
     Args:
         root: as `cache_folder` names it.
     """
-    torch = find_spec("torch")
-    if torch is None or torch.origin is None or Path(cache_from_source(torch.origin)).exists():
+    if not lacks_compiled_modules():
         return {}
     folder = open_cache(root)
     if isinstance(folder, str):
         return {}  # the judge tells why nothing is kept
     return {"PYTHONPYCACHEPREFIX": str(folder / "bytecode"), "PYTHONDONTWRITEBYTECODE": ""}
+
+
+def lacks_compiled_modules() -> bool:
+    """Whether PyTorch is installed without Python's compiled modules, which some installers leave out."""
+    torch = find_spec("torch")
+    return torch is not None and torch.origin is not None and not Path(cache_from_source(torch.origin)).exists()
 
 
 def measure_choices_anew() -> None:
