@@ -324,3 +324,14 @@ def test_a_division_may_be_an_ulp_off_for_all_elements() -> None:
         a, b = (x.double() / x.double().norm(dim=1, keepdim=True) for x in case.inputs)
         answers = [(1 - (a * b * (1 + ulps * 2.0**-23) ** 2).sum(1).mean()).float() for ulps in (1, 16)]
         assert [accepts(case, got, "tf32") for got in answers] == [True, False], seed
+
+
+def test_gradients_of_a_convolution_are_products() -> None:
+    inputs = "torch.randn(4, 8, 8, 8), torch.randn(8, 6, 3, 3)"
+    loaded = load_reference(reference("torch.nn.grad.conv2d_input((4, 6, 10, 10), x[1], x[0])", inputs))
+
+    def budget(precision: Precision) -> float:
+        case = build_case(loaded, precision, name="test", overrides={}, seed=3, device=torch.device("cpu"))
+        return case.leaves[0].budget
+
+    assert budget("ieee") < 1e-5 < 5e-4 < budget("tf32") < budget("tf32_truncated") < 5e-3

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from egg_graph.evaluator.problem.operators import ADDENDS, PRODUCTS
+from egg_graph.evaluator.problem.operators import PRODUCTS, places_of_operands
 
 
 class HalfArithmetic(TorchDispatchMode):
@@ -33,8 +33,8 @@ class HalfArithmetic(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name, keywords = func.overloadpacket.__name__, kwargs or {}
         if name in PRODUCTS:
-            skip = int(name in ADDENDS)
-            args = tuple(self._rounded(x) if skip <= i < 2 + skip else x for i, x in enumerate(args))
+            places = places_of_operands(name)
+            args = tuple(self._rounded(x) if i in places else x for i, x in enumerate(args))
         if name in ("sum", "mean") and args[0].dtype == self.dtype == torch.float16 and not keywords.get("dtype"):
             self.used = True
             total, count = _sum_by_pairs(args[0], *args[1:3])

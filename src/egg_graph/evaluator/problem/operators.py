@@ -10,8 +10,11 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-PRODUCTS = frozenset({"mm", "addmm", "bmm", "baddbmm", "addbmm", "mv", "addmv", "dot", "convolution", "linear"})
-"""Matrix products, whose floating operands a tensor core reads."""
+GRADIENTS_OF_CONVOLUTION = "convolution_backward"
+PRODUCTS = frozenset(
+    {"mm", "addmm", "bmm", "baddbmm", "addbmm", "mv", "addmv", "dot", "convolution", "linear", GRADIENTS_OF_CONVOLUTION}
+)
+"""Matrix products, whose floating operands a tensor core reads (`places_of_operands`)."""
 ADDENDS = frozenset({"addmm", "baddbmm", "addbmm", "addmv"})
 """Matrix products whose first argument is added in fp32 and not rounded."""
 RECURRENT = frozenset({"lstm", "gru", "rnn_tanh", "rnn_relu"})
@@ -84,6 +87,14 @@ kernel may combine steps in another order."""
 MANY = 200
 HALVES = frozenset({torch.float16, torch.bfloat16})
 """The 16-bit dtypes."""
+
+
+def places_of_operands(product: str) -> range:
+    """Places of the operands among the arguments of one of `PRODUCTS`."""
+    if product == GRADIENTS_OF_CONVOLUTION:
+        return range(3)
+    first = int(product in ADDENDS)
+    return range(first, first + 2)
 
 
 class OperatorNames(TorchDispatchMode):

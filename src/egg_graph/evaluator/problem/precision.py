@@ -16,7 +16,7 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from egg_graph.evaluator.problem.operators import ADDENDS, PRODUCTS
+from egg_graph.evaluator.problem.operators import PRODUCTS, places_of_operands
 from egg_graph.schema import TF32, Precision
 
 CAST: dict[Precision, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16}
@@ -98,12 +98,9 @@ class TF32Products(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func.overloadpacket.__name__
         if name in PRODUCTS:
-            skip = 1 if name in ADDENDS else 0
-            operands = 2 + skip
+            places = places_of_operands(name)
             args = tuple(
-                self.reduce(a)
-                if skip <= i < operands and isinstance(a, torch.Tensor) and a.dtype == torch.float32
-                else a
+                self.reduce(a) if i in places and isinstance(a, torch.Tensor) and a.dtype == torch.float32 else a
                 for i, a in enumerate(args)
             )
         return func(*args, **(kwargs or {}))

@@ -15,7 +15,15 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from egg_graph.evaluator.problem.operators import ADDENDS, INDEXED_MOVES, MOVES, PRODUCTS, SELECTS, VIEWS
+from egg_graph.evaluator.problem.operators import (
+    ADDENDS,
+    GRADIENTS_OF_CONVOLUTION,
+    INDEXED_MOVES,
+    MOVES,
+    PRODUCTS,
+    SELECTS,
+    VIEWS,
+)
 
 FP32_ULP = 2.0**-23
 """Relative size of one ulp of fp32, at most."""
@@ -59,6 +67,8 @@ def _count_terms(name: str, args: Sequence[Any]) -> int:
     """How many products an operator adds up for one number of its answer; 1 if it is no matrix product."""
     if name == "convolution":
         return int(args[1][0].numel())
+    if name == GRADIENTS_OF_CONVOLUTION:
+        return int(args[0][:, 0].numel())
     return int(args[name in ADDENDS].shape[-1]) if name in PRODUCTS - {"linear"} else 1
 
 
