@@ -32,7 +32,7 @@ SAMPLE = {
     "bugs": "every_seventh_dropped epsilon_dropped tf32_where_ieee output_not_zeroed running_statistics_forgotten"
     " one_buffer_for_all_calls integer_sum_wraps transposed_view infinite_lanes_become_nan",
     "right": "helpers batch_norm_train column_sum_atomics matmul_block_pointers attention_online"
-    " logsumexp_with_infinities matmul_bf16",
+    " logsumexp_with_infinities matmul_bf16 configurations_asserted_away",
 }
 """By folder, files on softmax for the most part: the first candidate for a problem pays for its shapes.
 

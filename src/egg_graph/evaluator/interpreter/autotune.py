@@ -1,9 +1,9 @@
 """`@triton.autotune` as on a GPU: any configuration may be chosen, and choosing it runs the kernel several times.
 
 Triton's own `run` times every configuration on a GPU, which is not there. Here each real run takes another one, in an
-order given by the judge's seed. The first launch for a tuning key is tuned: the kernel runs once more before it, so
-that what tuning leaves in memory shows. As in Triton, `reset_to_zero`, `restore_value` and the user's hooks run during
-tuning only, so later launches reset nothing.
+order given by the judge's seed; one that a `tl.static_assert` of the kernel refuses is passed over. The first launch
+for a tuning key is tuned: the kernel runs once more before it, so that what tuning leaves in memory shows. As in Triton,
+`reset_to_zero`, `restore_value` and the user's hooks run during tuning only, so later launches reset nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from typing import Any
 
 from triton.runtime.autotuner import Autotuner
 
+from egg_graph.evaluator.interpreter.language import StaticAssertion
 from egg_graph.evaluator.interpreter.run_state import LaunchState, RunState, current_run
+from egg_graph.evaluator.wire.faults import KernelFault
 from egg_graph.schema import Knob
 
 MOST_RECORDED = 64
@@ -29,8 +31,22 @@ def run_autotuned(self: Any, *args: Any, **keywords: Any) -> Any:
 
 
 def _run(self: Any, args: Any, keywords: dict[str, Any]) -> Any:
+    """Launch under the first configuration chosen that the kernel's static assertions let pass."""
     configs = list(self.prune_configs(keywords))  # a pruning function may be a generator
-    run, key = current_run(), _key(self, keywords)
+    key = _key(self, keywords)
+    while True:
+        try:
+            return _run_one(self, configs, key, args, dict(keywords))
+        except KernelFault as fault:
+            configs = [config for config in configs if config is not self.best_config]
+            if not isinstance(fault.__cause__, StaticAssertion) or not configs:
+                raise
+            self.cache.pop(key, None)
+
+
+def _run_one(self: Any, configs: list[Any], key: tuple[Any, ...], args: Any, keywords: dict[str, Any]) -> Any:
+    """Launch under one of these configurations."""
+    run = current_run()
     run.configs = tuple(_knobs(config) for config in configs)
     self.best_config = chosen = _choose(run, self, key, configs)
     keywords.update(chosen.all_kwargs())

@@ -58,11 +58,16 @@ def _for_tensors_too(operator: Callable[..., Any]) -> Callable[..., Any]:
     return method
 
 
+class StaticAssertion(AssertionError):
+    """A failed `tl.static_assert`: the compiler refuses the kernel, and a tuner goes on to the next configuration."""
+
+
 def _static_assert(condition: Any, message: Any = "") -> None:
     condition = unwrap(condition)
     if not isinstance(condition, bool):
         refuse("tl.static_assert of what is no boolean constant", "Compare values of type constexpr.")
-    assert condition, message
+    if not condition:
+        raise StaticAssertion(message)
 
 
 def _as_method(function: Callable[..., Any]) -> Callable[..., Any]:
