@@ -2,8 +2,8 @@
 
 Triton's own `run` times every configuration on a GPU, which is not there. Here each real run takes another one, in an
 order given by the judge's seed; one that a `tl.static_assert` of the kernel refuses is passed over. The first launch
-for a tuning key is tuned: the kernel runs once more before it, so that what tuning leaves in memory shows. As in Triton,
-`reset_to_zero`, `restore_value` and the user's hooks run during tuning only, so later launches reset nothing.
+for a tuning key is tuned: the kernel runs once more before it, so that what tuning leaves in memory shows. As in
+Triton, `reset_to_zero`, `restore_value` and the user's hooks run during tuning only, so later launches reset nothing.
 """
 
 from __future__ import annotations
