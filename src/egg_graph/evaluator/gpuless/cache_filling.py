@@ -88,7 +88,10 @@ def _compiled(
         return None
     compiler, launchers = TargetCompiler(ladder.jobs, task, candidate), ladder.jobs.launchers
     with ThreadPoolExecutor(1) as aside:
+        given = None
         if launchers is not None:
-            aside.submit(launchers.give, run.launches, task.target, folder / CACHE)
+            given = aside.submit(launchers.give, run.launches, task.target, folder / CACHE)
         codes = compiler.fill_cache(distinct(run.launches), folder, COMPILE_SECONDS, side_by_side)
+    if given is not None:
+        given.result()
     return compiled_fingerprint(run, codes)
