@@ -68,6 +68,15 @@ def test_at_half_precision_what_another_rounding_in_fp32_changes_is_allowed(scal
     assert (sunk.budget > 0.01) == wide
 
 
+def test_a_reference_that_casts_to_fp32_by_itself_has_budgets_of_other_roundings() -> None:
+    """Scores of 1e4 are rounded to 1e-3 in fp32, so far may an exponential be off; the product behind it takes fp32."""
+    exponentials = "(lambda s: torch.exp(s - s.amax(-1, keepdim=True)))(x.float() @ y.float())"
+    answer = f"(lambda p: p.sum(-1) + 0 * (p @ y.float().T).sum(-1))({exponentials})"
+    problem, families = cases(answer, "randn(WIDTH, 64)", "bf16")
+    assert families["shifted"].leaves[0].budget > 1e-3
+    assert "rounding decides" in problem.dropped_families["shrunk"]["sunk"]
+
+
 def test_inputs_that_an_assertion_of_the_reference_refuses_are_not_tried() -> None:
     kept = "torch.log(positive(x)) + 0 * y\n\n\ndef positive(x):\n    assert bool((x > 0).all())\n    return x"
     source = REFERENCE.replace("torch.randn(ROWS, WIDTH)", "torch.rand(ROWS, WIDTH) + 0.5").replace("ANSWER", kept)

@@ -40,7 +40,8 @@ APPROXIMATED = frozenset(
 
 class RoundedOtherwise(TorchDispatchMode):
     """While active, moves what each operator computes by up to half an ulp of fp32: a product's answer by more, since
-    its terms are added one after another, and an approximated one also by up to an ulp that all elements share.
+    its terms are added one after another, and an approximated one also by up to an ulp that all elements share. Each
+    keeps its dtype: some references take part of their numbers to fp32, whatever they run in.
 
     Args:
         generator: draws by how much.
@@ -57,10 +58,14 @@ class RoundedOtherwise(TorchDispatchMode):
         if shares or name in ROUND_NOTHING:
             return answer
         ulp = FP32_ULP * _half_ulps_of_sum(_count_terms(name, args))
-        answer = tree_map_only(torch.Tensor, lambda x: moved(x, ulp, self._generator), answer)
-        if name not in APPROXIMATED:
-            return answer
-        return tree_map_only(torch.Tensor, lambda x: moved_together(x, 2 * FP32_ULP, self._generator), answer)
+
+        def rounded(x: torch.Tensor) -> torch.Tensor:
+            other = moved(x, ulp, self._generator)
+            if name in APPROXIMATED:
+                other = moved_together(other, 2 * FP32_ULP, self._generator)
+            return other.to(x.dtype)
+
+        return tree_map_only(torch.Tensor, rounded, answer)
 
 
 def _count_terms(name: str, args: Sequence[Any]) -> int:
