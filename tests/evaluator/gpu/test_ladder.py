@@ -74,7 +74,9 @@ class Base:
     def gate(self, candidate: Candidate, builder: EvaluationBuilder) -> bool:
         return True
 
-    def fake_call(self, problem: Problem, budget: float, wall: float, *, shape: str) -> dict[str, Any]:
+    def fake_call(
+        self, problem: Problem, budget_seconds: float = 1.0, wall_seconds: float = 1.0, *, shape: str
+    ) -> dict[str, Any]:
         return {}
 
     def launches(
@@ -328,7 +330,9 @@ def test_an_access_that_strays_at_an_odd_shape_alone_rejects(
         if call["shape"] == "awkward":
             builder.fail("full_shape_launches", [Finding(kind="out_of_bounds", message="a load beyond x")], 0.5)
 
-    def fake_call(problem: Problem, budget: float, wall: float, *, shape: str) -> dict[str, Any]:
+    def fake_call(
+        problem: Problem, budget_seconds: float = 1.0, wall_seconds: float = 1.0, *, shape: str
+    ) -> dict[str, Any]:
         shapes.append(shape)
         return {"shape": shape}
 

@@ -52,7 +52,7 @@ def test_what_has_not_begun_is_given_up_at_the_end(h200: Hardware, tmp_path: Pat
     class Slow:
         pool = ThreadPoolExecutor(1)
 
-        def fake_call(self, problem: object, budget: float, wall: float, *, shape: str) -> dict[str, str]:
+        def fake_call(self, problem: object, *, wall_seconds: float, shape: str) -> dict[str, str]:
             return {"shape": shape}
 
         def launches(self, task: object, candidate: object, call: dict[str, str], builder: object) -> None:
