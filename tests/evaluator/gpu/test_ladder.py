@@ -1,5 +1,6 @@
 """The GPU ladder's order of events, with stand-ins for GPU, gate, interpreter and clock."""
 
+import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -58,8 +59,7 @@ class Jobs:
 
     @contextmanager
     def job_folder(self, candidate: Candidate) -> Iterator[Path]:
-        folder = self.folder / candidate.id
-        folder.mkdir(exist_ok=True)
+        folder = Path(tempfile.mkdtemp(dir=self.folder))  # what compiles ahead has one at the same time
         (folder / "candidate.py").write_text(candidate.source)
         yield folder
 
