@@ -44,14 +44,15 @@ class JudgeClient:
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="egg-evaluator-"))
+        cache = cache_folder()
         environment = {
             **clean_environment(),
-            **bytecode_environment(cache_folder()),
+            **bytecode_environment(cache),
             "TMPDIR": str(self.folder),
         }  # whatever it writes is deleted with the folder
         if settings["gpu"] is not None:
             environment["CUDA_VISIBLE_DEVICES"] = settings["gpu"]
-        settings = {**settings, "compile_cache": str(cache_folder())}
+        settings = {**settings, "compile_cache": str(cache)}
         ours, theirs = socket.socketpair()
         with theirs, (self.folder / "judge.log").open("wb") as log:
             self.process = subprocess.Popen(

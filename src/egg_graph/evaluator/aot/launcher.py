@@ -1,5 +1,5 @@
 """The C module that launches a compiled kernel. Triton before 3.7 builds one for each list of parameter types, which
-takes the C compiler as long as Triton takes for a small kernel (0.3 s); since 3.7 one module launches all."""
+takes the C compiler as long as Triton takes for a small kernel; since 3.7 one module launches all."""
 
 from collections.abc import Sequence
 from typing import Any

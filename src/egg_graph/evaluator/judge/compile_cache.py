@@ -21,6 +21,9 @@ from pathlib import Path
 
 from egg_graph.evaluator.sandbox import landlock
 
+BYTECODE = ("PYTHONPYCACHEPREFIX", "PYTHONDONTWRITEBYTECODE")
+"""Variables that say where Python keeps compiled modules, and that it keeps none."""
+
 
 def cache_folder() -> Path:
     """The folder of this user, by the caller's environment: `egg-graph/compiled` in `$XDG_CACHE_HOME` or `~/.cache`."""
@@ -69,7 +72,7 @@ def bytecode_environment(root: Path) -> dict[str, str]:
     folder = open_cache(root)
     if isinstance(folder, str):
         return {}  # the judge tells why nothing is kept
-    return {"PYTHONPYCACHEPREFIX": str(folder / "bytecode"), "PYTHONDONTWRITEBYTECODE": ""}
+    return dict(zip(BYTECODE, (str(folder / "bytecode"), ""), strict=True))
 
 
 def lacks_compiled_modules() -> bool:

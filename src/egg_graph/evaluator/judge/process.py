@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 JOBS = "egg_graph.evaluator.worker.jobs"
 WORKER = "egg_graph.evaluator.worker.gpu_worker"
-BYTECODE = ("PYTHONPYCACHEPREFIX", "PYTHONDONTWRITEBYTECODE")
-"""Variables that say where Python keeps compiled modules (`compile_cache.bytecode_environment`)."""
 
 
 def main(control: socket.socket, settings: dict[str, Any], folder: Path) -> None:
@@ -49,7 +47,7 @@ def main(control: socket.socket, settings: dict[str, Any], folder: Path) -> None
     # PyTorch's compiler would start a process per core for one baseline, and keep them.
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
     worker = () if settings["device"] == "none" else (WORKER,)
-    bytecode = {name: os.environ[name] for name in BYTECODE if name in os.environ}
+    bytecode = {name: os.environ[name] for name in compile_cache.BYTECODE if name in os.environ}
     compiling = ForkServer(interpret=False, folder=folder, warm=(JOBS, *worker), environment=bytecode)
     # No GPU for what interprets: fake tensors would open it where they see one, and that spoils forks.
     without_gpu = {**bytecode, "CUDA_VISIBLE_DEVICES": ""}

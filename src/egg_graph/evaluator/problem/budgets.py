@@ -50,7 +50,7 @@ def calibrate_leaf(
             the problem amplifies any rounding.
         precision: the task's policy.
         selection: what the leaf's indices were selected from, if it holds such.
-        rounds_to: 16-bit dtypes to which the reference rounds numbers on its way; they count under 16-bit policies. A
+        rounds_to: dtypes to which the reference rounds numbers on its way; they count under 16-bit policies. A
             kernel rounds others there: the exponentials of an online softmax, beside the largest so far.
 
     Raises:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from egg_graph.evaluator.problem.operators import PRODUCTS, places_of_operands
+from egg_graph.evaluator.problem.precision import with_reduced_operands
 
 
 class HalfArithmetic(TorchDispatchMode):
@@ -32,18 +32,14 @@ class HalfArithmetic(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name, keywords = func.overloadpacket.__name__, kwargs or {}
-        if name in PRODUCTS:
-            places = places_of_operands(name)
-            args = tuple(self._rounded(x) if i in places else x for i, x in enumerate(args))
+        args = with_reduced_operands(name, args, self._rounded)
         if name in ("sum", "mean") and args[0].dtype == self.dtype == torch.float16 and not keywords.get("dtype"):
             self.used = True
             total, count = _sum_by_pairs(args[0], *args[1:3])
             return total / count if name == "mean" else total
         return func(*args, **keywords)
 
-    def _rounded(self, x: Any) -> Any:
-        if not isinstance(x, torch.Tensor) or x.dtype != torch.float32:
-            return x
+    def _rounded(self, x: torch.Tensor) -> torch.Tensor:
         rounded = x.to(self.dtype).float()
         self.used = self.used or not torch.equal(rounded, x)
         return rounded

@@ -7,7 +7,7 @@ ties away from zero, as the PTX instruction `cvt.rna.tf32.f32` does.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -96,14 +96,18 @@ class TF32Products(TorchDispatchMode):
         return round_to_tf32(x) if self.grid == 1.0 else round_to_tf32(x / self.grid) * self.grid
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name = func.overloadpacket.__name__
-        if name in PRODUCTS:
-            places = places_of_operands(name)
-            args = tuple(
-                self.reduce(a) if i in places and isinstance(a, torch.Tensor) and a.dtype == torch.float32 else a
-                for i, a in enumerate(args)
-            )
-        return func(*args, **(kwargs or {}))
+        return func(*with_reduced_operands(func.overloadpacket.__name__, args, self.reduce), **(kwargs or {}))
+
+
+def with_reduced_operands(
+    operator: str, args: Sequence[Any], reduce: Callable[[torch.Tensor], torch.Tensor]
+) -> tuple[Any, ...]:
+    """The arguments of an operator; those that are fp32 operands of a product, reduced."""
+    places = places_of_operands(operator) if operator in PRODUCTS else ()
+    return tuple(
+        reduce(x) if i in places and isinstance(x, torch.Tensor) and x.dtype == torch.float32 else x
+        for i, x in enumerate(args)
+    )
 
 
 @contextmanager
