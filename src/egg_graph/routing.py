@@ -157,8 +157,12 @@ def after_baseline(
     """
     if state["baseline"].unevaluable:
         return "unevaluable"
-    wanted = paid and context.expert_seed and bool(context.stages) and state.get("best") is None
-    return "contender" if wanted else "evaluable"
+    return "contender" if wants_contender(state, context, paid=paid) else "evaluable"
+
+
+def wants_contender(state: OutputState, context: Context, *, paid: bool) -> bool:
+    """Whether the embedded expert's kernel is judged before a model is paid; `paid` as for `after_baseline`."""
+    return paid and context.expert_seed and bool(context.stages) and state.get("best") is None
 
 
 def after_structure(state: OutputState) -> Literal["kernel", "no_kernel"]:

@@ -4,7 +4,18 @@ import re
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from egg_graph.schema import ROLES, Analysis, AnalystBrief, BadInput, CoderBrief, DebuggerBrief, Diagnosis, Draft
+from egg_graph.evaluator.protocol import Profiling
+from egg_graph.schema import (
+    ROLES,
+    Analysis,
+    AnalystBrief,
+    BadInput,
+    CoderBrief,
+    DebuggerBrief,
+    Diagnosis,
+    Draft,
+    KernelTask,
+)
 
 WORD = re.compile(r"[^\s,]+(?:,wait=[^\s,]+)?")
 """One `NAME` or `ROLE=NAME` of several in one text; only a handoff's name holds a comma."""
@@ -51,15 +62,27 @@ def reads_metrics(team: object) -> bool:
     return bool(getattr(team, "reads_metrics", True))
 
 
+def when_to_profile(wanted: Profiling, player: object) -> Profiling:
+    """Return when this machine's evaluator profiles: at every better kernel, or finalists alone.
+
+    Args:
+        wanted: what the knob `profile` says.
+        player: the team, or the model that plays it; None for the embedded expert.
+    """
+    if wanted and not (player is not None and reads_metrics(player)):
+        return "finalists"
+    return wanted
+
+
 def wants_one_sweep(team: Team) -> bool:
     """Whether all knobs of this team's kernels are best swept together, its attribute `one_sweep`; most have none."""
     return bool(getattr(team, "one_sweep", False))
 
 
-def get_ready(team: Team) -> None:
-    """Let a team begin what takes seconds beside the baseline, its method `get_ready`; most have none."""
+def get_ready(team: Team, task: KernelTask) -> None:
+    """Let a team begin what takes seconds beside the task's baseline, its method `get_ready`; most have none."""
     if ready := getattr(team, "get_ready", None):
-        ready()
+        ready(task)
 
 
 def calls_models(model: Any) -> bool:

@@ -30,16 +30,16 @@ def test_a_team_gets_ready_beside_the_baseline():
     calls = []
 
     class Slow(ScriptedTeam):
-        def get_ready(self):
-            calls.append("team")
+        def get_ready(self, task):
+            calls.append(f"team for {task.name}")
 
     class Watched(ScriptedEvaluator):
         def baseline(self, task):
             calls.append("baseline")
             return super().baseline(task)
 
-    build_egg_graph(team=Slow([kernel("ok")]), evaluator=Watched()).invoke({"reference": REFERENCE})
-    assert calls == ["team", "baseline"]
+    build_egg_graph(team=Slow([kernel("ok")]), evaluator=Watched()).invoke({"reference": REFERENCE, "name": "sum"})
+    assert calls == ["team for sum", "baseline"]
 
 
 def test_a_team_is_taken_as_it_is():

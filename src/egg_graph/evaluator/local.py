@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import threading
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, Literal, Self
 
 from egg_graph.evaluator.cancellation import AsynchronousTwins, this_call
@@ -245,6 +247,14 @@ class LocalEvaluator(AsynchronousTwins):
                     answer = _asked_once(another, params, seconds + self._patience)
             told = confirmed(answer, first)
             return told if known else _with_time_of(first, told)
+
+
+@cache
+def local_evaluator(device: Literal["auto", "gpu", "none"], profile: Profiling) -> LocalEvaluator:
+    """The evaluator of this machine. All graphs of the process share it; it is closed when the process ends."""
+    evaluator = LocalEvaluator(device=device, profile=profile)
+    atexit.register(evaluator.close)
+    return evaluator
 
 
 def _with_time_of(first: Evaluation, told: Evaluation) -> Evaluation:

@@ -13,6 +13,7 @@ from egg_graph.nodes.learning import recall
 from egg_graph.nodes.roles import USER, hand_in
 from egg_graph.nodes.seconds import count_seconds
 from egg_graph.nodes.services import Services
+from egg_graph.routing import wants_contender
 from egg_graph.schema import BadInput, Candidate, KernelTask, Profile, Usage
 from egg_graph.schema.syntax import UNREADABLE, syntax_tree
 from egg_graph.state import OVERWRITE, OutputState, State
@@ -74,7 +75,9 @@ class PrepareNodes:
     async def baseline(self, state: State, runtime: Runtime[Context]) -> OutputState:
         """Run and measure the reference itself, once, and recall what was measured on problems like it."""
         context = resolve(runtime.context, state)
-        get_ready(self.services.get_team())
+        get_ready(self.services.get_team(), state["task"])
+        if wants_contender(state, context, paid=self.services.paid):
+            get_ready(self.services.get_expert(), state["task"])
         with ledger_entry("baseline") as call:
             baseline = await self.services.establish_baseline(context, state["task"])
             call.spent = baseline.spent

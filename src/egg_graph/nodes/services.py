@@ -1,17 +1,16 @@
 """What the nodes work with: the team, the evaluator and the principles, each made on first use."""
 
-import atexit
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import Any
 
 from langgraph.cache.base import BaseCache
 
 from egg_graph.calls import Call
-from egg_graph.context import Context, Device, key_of_gpu
-from egg_graph.evaluator.protocol import Evaluator, Profiling
+from egg_graph.context import Context, key_of_gpu
+from egg_graph.evaluator.local import local_evaluator
+from egg_graph.evaluator.protocol import Evaluator
 from egg_graph.nodes.answer_cache import CachedAnswers, about
 from egg_graph.nodes.call_ledger import ledger_entry
 from egg_graph.nodes.shared_costs import SharedCosts
@@ -42,6 +41,7 @@ from egg_graph.team import (
     reads_metrics,
     resolve_team,
     wants_one_sweep,
+    when_to_profile,
 )
 
 _LOCK = threading.RLock()
@@ -57,33 +57,12 @@ def _compiled(evaluation: Evaluation, stage: Stage, task: KernelTask) -> Profile
     return profile_from_compiler(evaluation.resources, stage.name, task.target)
 
 
-def when_to_profile(context: Context, player: object) -> Profiling:
-    """Return when this machine's evaluator profiles: at every better kernel, or finalists alone.
-
-    Args:
-        player: the team, or the model that plays it; None for the embedded expert.
-    """
-    if context.profile and not (player is not None and reads_metrics(player)):
-        return "finalists"
-    return context.profile
-
-
 def _with_tuned(baseline: Baseline, context: Context) -> Baseline:
     """The baseline with why it has no tuned PyTorch, where that was asked for."""
     if not context.tuned_baseline or baseline.tuned is not None:
         return baseline
     reason = "nothing is timed here" if baseline.eager_ms is None else "the evaluator does not measure it"
     return baseline.model_copy(update={"tuned": TunedBaseline(reason=reason)})
-
-
-@cache
-def local_evaluator(device: Device, profile: Profiling) -> Evaluator:
-    """The evaluator of this machine. All graphs of the process share it; it is closed when the process ends."""
-    from egg_graph.evaluator import LocalEvaluator
-
-    evaluator = LocalEvaluator(device=device, profile=profile)
-    atexit.register(evaluator.close)
-    return evaluator
 
 
 @dataclass
@@ -119,6 +98,12 @@ class Services:
                 self.team = resolve_team(self.model)
             return self.team
 
+    def get_expert(self) -> Team:
+        """The embedded expert, whoever plays the team."""
+        with _LOCK:
+            self._expert = self._expert or resolve_team(None)
+            return self._expert
+
     @property
     def paid(self) -> bool:
         """Whether the team's answers cost calls of a model."""
@@ -134,7 +119,7 @@ class Services:
         """The evaluator that was given, or the one of this machine."""
         if self.evaluator is not None:
             return self.evaluator
-        profile = when_to_profile(context, self.model if self.team is None else self.team)
+        profile = when_to_profile(context.profile, self.model if self.team is None else self.team)
         with _LOCK:
             return local_evaluator(context.device, profile)
 
@@ -253,8 +238,7 @@ class Services:
         Raises:
             InfrastructureError: if the machine failed.
         """
-        with _LOCK:
-            expert = self._expert = self._expert or resolve_team(None)
+        expert = self.get_expert()
         kept = getattr(self.get_evaluator(context), "contender_before", None)
         draft: Draft = kept(expert.name) if kept is not None else await Call(expert.write, brief)
         return expert.name, draft

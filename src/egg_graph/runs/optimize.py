@@ -16,12 +16,12 @@ from langgraph.store.base import BaseStore
 
 from egg_graph.calls import Call, asynchronous, blocking, entered, in_thread
 from egg_graph.context import BUDGETS, Context, check_device, choose_target, make_context
+from egg_graph.evaluator.local import local_evaluator
 from egg_graph.evaluator.protocol import Evaluator
 from egg_graph.graph import build_egg_graph
 from egg_graph.model_requests import logging_requests
 from egg_graph.nodes.events import Event, entry_of_event
 from egg_graph.nodes.prepare import check_prices, read_kernel, read_plan, read_reference
-from egg_graph.nodes.services import local_evaluator, when_to_profile
 from egg_graph.runs import history
 from egg_graph.runs.checkpoints import open_checkpoints
 from egg_graph.runs.evaluations import RecordedEvaluator
@@ -37,7 +37,7 @@ from egg_graph.runs.winner import store_winner
 from egg_graph.schema import AnswerPending, BadInput, InfrastructureError, ModelRefused, Precision, Principle
 from egg_graph.state import InputState
 from egg_graph.steering.compiled import EggGraph
-from egg_graph.team import Team, check_model, check_width, each_model, plan_refusal, resolve_team
+from egg_graph.team import Team, check_model, check_width, each_model, plan_refusal, resolve_team, when_to_profile
 from egg_graph.tuning import read_store, stores, user_store
 
 Listener = Callable[[Event], Awaitable[None] | None]
@@ -219,7 +219,7 @@ async def _run_to_end(
     before = make_context(request["context"])
     context = _with_budgets(before, budgets or {})
     services = {**services, "model": _choose_model(request["model"], services)}
-    profile = when_to_profile(context, services["model"] if services["team"] is None else services["team"])
+    profile = when_to_profile(context.profile, services["model"] if services["team"] is None else services["team"])
     remembers = context.memory and services["store"] is not None
     if (replayed_store := await in_thread(recorded_memory, services["model"], before.knowledge_dir)) is not None:
         services["store"] = replayed_store

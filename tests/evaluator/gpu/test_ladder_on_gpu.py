@@ -1,11 +1,14 @@
 """The same promises on a GPU."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+import torch
 
 from egg_graph.bench.trust.headers import read_entries
 from egg_graph.evaluator import LocalEvaluator, gpu_present
+from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.schema import Candidate, Hardware, KernelTask
 from tests.paths import CORPUS, read_source
 
@@ -27,6 +30,16 @@ MATMUL = (
 def candidate(name: str) -> Candidate:
     source = read_source(name)
     return Candidate(source=source, author="test", stage="algorithmic_structure", mode="seed")
+
+
+DRAWN = (
+    "import torch\nimport torch.nn as nn\n\nclass Model(nn.Module):\n    def __init__(self, n):\n"
+    "        super().__init__()\n        self.linear = nn.Linear(n, n)\n        weight = self.linear.weight\n"
+    "        if type(weight.data) is torch.Tensor and n == 512:\n"
+    "            open(PLACES, 'a').write(weight.device.type + '\\n')\n\n"
+    "    def forward(self, x):\n        return self.linear(x)\n\nn = 512\n\n"
+    "def get_inputs():\n    return [torch.randn(64, n)]\n\ndef get_init_inputs():\n    return [n]\n"
+)
 
 
 @pytest.fixture(scope="module")
@@ -122,3 +135,10 @@ def test_screening_times_each_configuration_and_runs_none_that_spills_much(
     assert (trials[3].status, trials[3].resources[0].registers) == ("pruned", 255)
     assert "spills" in trials[3].reason and trials[3].milliseconds is None
     assert trials[4].status == "compile_error" and "shared memory" in trials[4].reason
+
+
+def test_weights_of_full_size_are_drawn_on_the_gpu(tmp_path: Path, h200: Hardware) -> None:
+    places = tmp_path / "places"
+    task = KernelTask(name="drawn", reference=f"PLACES = {str(places)!r}\n{DRAWN}", target=h200)
+    assert Problem(task, 0, torch.device("cuda")).untimed_baseline.unevaluable == ""
+    assert set(places.read_text().split()) == {"cuda"}

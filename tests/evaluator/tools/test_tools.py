@@ -3,11 +3,14 @@
 from typing import Any
 
 import pytest
+import torch
 
 from egg_graph.evaluator.device import ncu
+from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.tools import sanitizer_report
 from egg_graph.evaluator.tools.compiled_metrics import profile_from_compiler
 from egg_graph.evaluator.tools.device_trace import DeviceTrace, read_trace
+from egg_graph.evaluator.tools.job_files import why_too_large
 from egg_graph.evaluator.tools.metrics import profile_from_ncu, profile_from_trace
 from egg_graph.evaluator.tools.trace_rung import judge_trace
 from egg_graph.evaluator.worker.trace_job import summarise_device_work
@@ -223,3 +226,15 @@ def test_a_table_of_nsight_compute_is_read() -> None:
     assert profile.metrics["dram__bytes_read.sum"].unit == "byte"
     assert profile.metrics["l1tex__t_sector_hit_rate.pct"].missing
     assert profile_from_ncu("==ERROR== ERR_NVGPUCTRPERM", None) is None
+
+
+def test_a_case_of_large_weights_is_not_handed_to_another_process(h200: Hardware) -> None:
+    reference = (
+        "import torch\n\nclass Model(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.linear = torch.nn.Linear(4, 4)\n\n    def forward(self, x):\n        return self.linear(x)\n\n"
+        "def get_inputs():\n    return [torch.randn(2, 4)]\n"
+    )
+    case = next(Problem(KernelTask(name="linear", reference=reference, target=h200), 0).full_cases())
+    assert why_too_large(case) == ""
+    case.state["linear.weight"] = torch.zeros(1).expand(1 << 28)
+    assert "inputs, weights and outputs of 1024 MiB are too large" in why_too_large(case)

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from egg_graph.evaluator import hear_progress
 from egg_graph.expert import CannotCapture, EmbeddedExpert, capture_graph
 from egg_graph.expert.capture.export import LARGE_GRAPH, export_graph
 from egg_graph.expert.capture.graph import CapturedGraph
-from egg_graph.expert.capture.process import _capture, running_process
+from egg_graph.expert.capture.process import CaptureProcess, _capture, running_process
 from egg_graph.expert.codegen.sizes import forward_scope
 from egg_graph.knowledge import load_hardware
 from egg_graph.schema import BadInput, InfrastructureError, KernelTask
@@ -148,12 +149,23 @@ def test_a_reference_that_takes_too_long_ends_its_process(monkeypatch):
     assert running_process() is None
 
 
-def test_an_expert_that_gets_ready_has_the_process_that_captures_later():
-    EmbeddedExpert().get_ready()
-    begun = running_process()
-    assert begun is not None
-    assert "aten.add.Tensor" in capture_graph(task(module("return x + 4.5"))).operators
-    assert running_process() == begun
+def test_an_expert_that_gets_ready_captures_before_it_is_asked(monkeypatch):
+    captured = []
+    capture = CaptureProcess.capture
+    monkeypatch.setattr(CaptureProcess, "capture", lambda *given: captured.append(1) or capture(*given))
+    wanted = task(module("return x + 4.5"))
+    EmbeddedExpert().get_ready(wanted)
+    while not captured:
+        time.sleep(0.01)
+    assert "aten.add.Tensor" in capture_graph(wanted).operators and "aten.add.Tensor" in capture_graph(wanted).operators
+    assert captured == [1], "captured once, in the background"
+
+
+def test_what_spoils_a_capture_in_the_background_is_raised_to_whoever_asks():
+    spoilt = task("print('farewell', flush=True)\nimport os\nos._exit(3)\n" + module("return x + 5.5"))
+    EmbeddedExpert().get_ready(spoilt)
+    with pytest.raises(InfrastructureError, match="died without an answer: farewell"):
+        capture_graph(spoilt)
 
 
 def test_the_laboratory_tells_outcome_and_seconds_of_every_file(tmp_path):

@@ -8,7 +8,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from egg_graph.evaluator.problem.case import Case, Unevaluable
-from egg_graph.evaluator.problem.case_builder import answer_unrandomized, with_other_weights
+from egg_graph.evaluator.problem.case_builder import answer_unrandomized, draw_on, with_other_weights
 from egg_graph.evaluator.problem.case_store import CaseStore
 from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf
 from egg_graph.evaluator.problem.families import AS_GIVEN
@@ -139,7 +139,7 @@ def _accepted_by_fixed_tolerance(problem: CaseStore) -> list[str]:
         inputs, answer = answer_unrandomized(reference, precision, device, weights_seed=first, inputs_seed=first)
         _, other = answer_unrandomized(reference, precision, device, weights_seed=first, inputs_seed=second)
         reweighted = None
-        if any(p.is_floating_point() for p in reference.model(0).parameters()):
+        if _has_weights(reference, device):
             _, reweighted = answer_unrandomized(reference, precision, device, weights_seed=third, inputs_seed=first)
     except (BadInput, torch.OutOfMemoryError):
         return []  # another check says why the reference fails
@@ -148,6 +148,11 @@ def _accepted_by_fixed_tolerance(problem: CaseStore) -> list[str]:
         f"{name} would pass a fixed tolerance of {TOLERANCE[precision]:g} ({where})"
         for name in accepted_by_kernelbench(answer, other, given, reweighted, precision)
     ]
+
+
+def _has_weights(reference: Reference, device: torch.device) -> bool:
+    with draw_on(device):  # at full size: gigabytes of weights take seconds on a CPU
+        return any(parameter.is_floating_point() for parameter in reference.model(0).parameters())
 
 
 def _choose_shape(problem: CaseStore) -> tuple[str, dict[str, int]]:

@@ -41,9 +41,10 @@ def write_case(problem: Problem, case: Case, folder: Path, **more: Any) -> dict[
 
 def why_too_large(case: Case) -> str:
     """Return why a case is too large to be written; empty if it is not."""
-    if case.nbytes <= LARGEST_CASE:
+    nbytes = case.nbytes + sum(value.numel() * value.element_size() for value in case.state.values())
+    if nbytes <= LARGEST_CASE:
         return ""
-    return f"inputs and outputs of {case.nbytes >> 20} MiB are too large to hand to another process"
+    return f"inputs, weights and outputs of {nbytes >> 20} MiB are too large to hand to another process"
 
 
 def read_start(path: Path, most: int = LARGEST_REPORT) -> str:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from concurrent.futures import Future
 from functools import lru_cache
 from pathlib import Path
 
@@ -25,8 +26,13 @@ from egg_graph.schema import BadInput, InfrastructureError, KernelTask
 TIMEOUT = 180.0
 """Seconds that one capture may take; 1 to 20 are typical, and 4 more where the process has to start first."""
 CHILD = "egg_graph.expert.capture.child"
+CAPTURING = "captures what the reference computes"
 LOG_TAIL = 300
 """Last characters of a died child's output that an error shows."""
+
+
+MOST_AHEAD = 8
+"""Captures that `begin_capture` began and nobody has asked for; the oldest one is forgotten."""
 
 
 def capture_graph(task: KernelTask) -> CapturedGraph:
@@ -37,12 +43,43 @@ def capture_graph(task: KernelTask) -> CapturedGraph:
         CannotCapture: if `torch.export` has no graph for it.
         InfrastructureError: if the child died without an answer or ran out of time.
     """
+    if begun := _AHEAD.pop(_key(task), None):
+        report_progress(CAPTURING)
+        with spending_on("capture"):
+            begun.result()
     return _capture(task.reference, task.precision)
+
+
+def begin_capture(task: KernelTask) -> None:
+    """Capture the task's reference in the background. `capture_graph` waits for that, and raises what it raises."""
+    key = _key(task)
+    if key in _AHEAD:
+        return
+    begun = _AHEAD[key] = Future()
+    while len(_AHEAD) > MOST_AHEAD:
+        _AHEAD.pop(next(iter(_AHEAD)), None)
+
+    def capture() -> None:
+        try:
+            begun.set_result(_capture(task.reference, task.precision))
+        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+            begun.set_exception(error)
+
+    threading.Thread(target=capture, name="capture", daemon=True).start()
+
+
+_AHEAD: dict[tuple[int, str, str], Future[CapturedGraph]] = {}
+"""What `begin_capture` began, by `_key`."""
+
+
+def _key(task: KernelTask) -> tuple[int, str, str]:
+    """What a capture hangs on; a fork of this process does not have what it began."""
+    return os.getpid(), task.reference, task.precision
 
 
 @lru_cache(maxsize=64)
 def _capture(source: str, precision: str) -> CapturedGraph:
-    report_progress("captures what the reference computes")
+    report_progress(CAPTURING)
     with tempfile.TemporaryDirectory(prefix="egg-capture-") as name:
         folder = Path(name)
         (folder / "request.json").write_text(json.dumps({"source": source, "precision": precision}))
@@ -96,11 +133,6 @@ class CaptureProcess:
             if not answered:
                 raise InfrastructureError(f"the process that captures references died: {self._last_errors()}")
 
-    def start(self) -> None:
-        """Start the process if there is none; what it imports does not have to be waited for."""
-        with self._lock:
-            self._running()
-
     def _running(self) -> subprocess.Popen[bytes]:
         child = self._child
         if child is None or child.poll() is not None:
@@ -141,11 +173,6 @@ def _process() -> CaptureProcess:
     if not _kept or _kept[0]._owner != os.getpid():
         _kept[:] = [CaptureProcess()]
     return _kept[0]
-
-
-def start_process() -> None:
-    """Start the warm process of this interpreter, if there is none, and do not wait for it."""
-    _process().start()
 
 
 def running_process() -> int | None:

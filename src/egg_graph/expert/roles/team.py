@@ -3,13 +3,13 @@
 import time
 
 from egg_graph.expert.capture.errors import CannotCapture
-from egg_graph.expert.capture.process import start_process
+from egg_graph.expert.capture.process import begin_capture
 from egg_graph.expert.codegen.reference import CannotWrite
 from egg_graph.expert.roles.analyst import plan_structure, plan_tuning
 from egg_graph.expert.roles.coder import pointless_repair, write_source
 from egg_graph.expert.roles.debugger import diagnose
 from egg_graph.expert.roles.switch import read_switch
-from egg_graph.schema import Analysis, Brief, Diagnosis, Draft, Usage
+from egg_graph.schema import Analysis, Brief, Diagnosis, Draft, KernelTask, Usage
 
 
 class EmbeddedExpert:
@@ -25,9 +25,9 @@ class EmbeddedExpert:
     one_sweep = True
     """Its later stages only turn the knobs that the kernel was written with."""
 
-    def get_ready(self) -> None:
-        """Start the process that captures references: it imports PyTorch for seconds."""
-        start_process()
+    def get_ready(self, task: KernelTask) -> None:
+        """Capture the task's reference in the background, which takes seconds."""
+        begin_capture(task)
 
     def analyze(self, brief: Brief) -> Analysis:
         """In the first stage name the next structure worth an evaluation; in later ones name the knobs to sweep."""
