@@ -124,6 +124,11 @@ HONEST = {
     "a lock": "import threading\nfrom threading import RLock\n"
     + RIGHT
     + "\n\nLOCKS = RLock(), threading.Lock()\nwith LOCKS[0]:\n    KNOWN = {}\n",
+    "a clock": RIGHT.replace(
+        "        out = ", "        import time as _time\n\n        began = _time.perf_counter()\n        out = "
+    ),
+    "attributes from keywords": RIGHT
+    + "\n\nclass Plan:\n    def __init__(self, **sizes):\n        self.__dict__.update(sizes)\n",
     "einops": "from einops import rearrange\nfrom einops.layers.torch import Rearrange\n" + RIGHT,
     "test code": "import time\n" + RIGHT + "\n\ndef get_inputs():\n    return [torch.rand(2, 2)]\n\n\n"
     "def get_init_inputs():\n    return []\n\n\ndef test_it():\n    exec('1')\n\n\n"
@@ -367,6 +372,12 @@ BROKEN = {
     ),
     "a thread": (
         "import threading\n" + RIGHT + "\n\nthreading.Thread(target=print).start()\n",
+        "forbidden_construct",
+    ),
+    "a pause": ("import time\n" + RIGHT + "\n\ntime.sleep(1)\n", "forbidden_construct"),
+    "a library's attributes": (RIGHT + "\n\ntorch.__dict__.update(relu=None)\n", "forbidden_construct"),
+    "attributes read by name": (
+        RIGHT + "\n\nclass A:\n    def f(self, n):\n        return self.__dict__[n]\n",
         "forbidden_construct",
     ),
     "another module's import": ("from logging import os\n" + RIGHT, "forbidden_construct"),

@@ -154,3 +154,32 @@ def get_inputs():
 """
     rows = [shape.get("ROWS", 512) for shape in choose_aligned_shapes(source)]
     assert {256, 512} <= set(rows)
+
+
+COLLIDING = """
+import torch
+import torch.nn as nn
+
+N, D, ROWS = 40000, 96, 1900
+
+class Model(nn.Module):
+    def __init__(self, rows):
+        super().__init__()
+        self.rows = rows
+
+    def forward(self, x, index):
+        return torch.zeros(self.rows, x.shape[1], device=x.device).index_add(0, index, x)
+
+def get_inputs():
+    return [torch.randn(N, D), torch.randint(0, ROWS, (N,))]
+
+def get_init_inputs():
+    return [ROWS]
+"""
+
+
+def test_some_shapes_keep_the_proportion_of_sizes() -> None:
+    """A kernel may leave the work to PyTorch where few rows are added to one."""
+    full = shape_knobs(COLLIDING)
+    chosen = [{**full, **overrides} for overrides in choose_aligned_shapes(COLLIDING)]
+    assert sum(sizes["N"] < full["N"] and 19 < sizes["N"] / sizes["ROWS"] < 23 for sizes in chosen) >= 2

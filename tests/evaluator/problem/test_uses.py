@@ -176,3 +176,35 @@ def test_one_tensor_stands_for_inputs_of_the_same_signs_and_size_alone(key: str,
     problem = Problem(task, 1, torch.device("cpu"))
     problem.cases("shrunk")
     assert tuple(problem.uses("shrunk").tied) == tied
+
+
+BLOCKS = """import torch
+import torch.nn as nn
+
+ROWS = 64
+WIDTH = 512
+HIDDEN = 512
+
+class Model(nn.Module):
+    def __init__(self, blocks):
+        super().__init__()
+        self.blocks = blocks
+
+    def forward(self, x):
+        return x[:, : self.blocks].cumsum(1)
+
+def get_inputs():
+    return [torch.randn(ROWS, WIDTH)]
+
+def get_init_inputs():
+    return [HIDDEN // 128]
+"""
+
+
+def test_inputs_of_another_shape_have_the_constructor_arguments_that_they_were_made_for() -> None:
+    """512 and 513 make four blocks; a quarter of it makes one, and the module at hand has four."""
+    problem = Problem(KernelTask(reference=BLOCKS, name="blocks", target=load_hardware("h200")), 0, torch.device("cpu"))
+    for name in problem.shapes:
+        resized, first = problem.uses(name).resized, problem.cases(name)[0]
+        assert resized is not None
+        assert problem.arguments(resized.overrides) == problem.arguments(first.overrides)

@@ -107,6 +107,7 @@ ALLOWED_NAMES = {
     "random": frozenset({"randint", "randrange", "random"}),
     "struct": frozenset({"calcsize", "pack", "unpack"}),
     "threading": frozenset({"Lock", "RLock"}),
+    "time": frozenset({"monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "time", "time_ns"}),
     "torch.distributed": frozenset(
         {
             *("is_available", "is_initialized", "get_rank", "get_world_size", "ProcessGroup", "ReduceOp", "tensor"),

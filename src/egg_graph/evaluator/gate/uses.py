@@ -145,12 +145,15 @@ class UseCheck:
             node = node.value
 
     def _is_harmless(self, node: ast.AST) -> bool:
-        """Whether this is `x.__class__.__name__`, or `object.__setattr__(self, …)`, which frozen dataclasses need."""
+        """Whether this is `x.__class__.__name__`, `object.__setattr__(self, …)`, which frozen dataclasses need, or
+        `self.__dict__.update(…)`, which sets attributes that the class itself could set one by one."""
         if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Load):
             return False
         for outer in self.names.nodes:
             if node.attr == "__class__" and isinstance(outer, ast.Attribute) and outer.value is node:
                 return outer.attr in ("__name__", "__qualname__")
+            if node.attr == "__dict__" and isinstance(outer, ast.Attribute) and outer.value is node:
+                return outer.attr == "update" and isinstance(node.value, ast.Name) and node.value.id == "self"
             if node.attr == "__setattr__" and isinstance(outer, ast.Call) and outer.func is node and outer.args:
                 return isinstance(outer.args[0], ast.Name) and outer.args[0].id == "self"
         return False

@@ -171,7 +171,7 @@ def items(value: Any) -> Any:
     return value
 
 
-def compiled_range(arg1: Any, arg2: Any = None, step: Any = None, **_: Any) -> range:
+def compiled_range(arg1: Any, arg2: Any = None, step: Any = None, *_: Any, **__: Any) -> range:
     """Replace `tl.range`, whose options (`num_stages` and its kin) change no result. The same bounds as Python's."""
     start, end = (0, arg1) if arg2 is None else (arg1, arg2)
     return _range(start, end, 1 if step is None else step)

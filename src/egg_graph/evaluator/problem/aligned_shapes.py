@@ -29,6 +29,9 @@ most shapes of each kind. They may be as large as long ones, for kernels that re
 BLOCKS, MOST_BLOCKS = ((16, 2), (16, 4), (32, 2), (64, 2)), 3
 """How large the others, and leading ones, are where one size is kept whole and the others make whole blocks of rows, as
 the square of an image's side does, and the most shapes of that kind. They may be as large as long ones."""
+DIVISORS, MOST_IN_PROPORTION = (16, 8, 32, 64, 128), 2
+"""What all sizes are divided by together, and the most shapes of that kind: a kernel may go by how many times as large
+as another one a size is."""
 MOST_GROWN = 2
 MOST_HALVED, MOST_LEADING_HALVED = 3, 2
 
@@ -53,7 +56,9 @@ def choose_aligned_shapes(source: str) -> list[dict[str, int]]:
     for values, most in enumerate(MOST_ALL_WHOLE, start=1):
         large = (shape for shape in _equals_large(search, values) if _changes_input(search, shape))
         chosen += _usable(search, large, most, known=chosen, fits=is_affordable)
-    return chosen
+    divided = (_in_proportion(search, divisor) for divisor in DIVISORS)
+    changed = (shape for shape in divided if _changes_input(search, shape))
+    return chosen + _usable(search, changed, MOST_IN_PROPORTION, known=chosen, fits=is_affordable)
 
 
 def _is_small(search: ShapeSearch, overrides: dict[str, int]) -> bool:
@@ -144,6 +149,13 @@ def _one_in_full(search: ShapeSearch, whole: str, others: int, leading: int) -> 
     overrides |= {name: _like(search.full[name], leading) for name in search.leading}
     overrides[whole] = _like(search.full[whole], LARGEST_WHOLE)
     return {name: value for name, value in overrides.items() if value != search.full[name]}
+
+
+def _in_proportion(search: ShapeSearch, divisor: int) -> dict[str, int]:
+    """Overrides with all sizes divided alike."""
+    names = dict.fromkeys((*search.wide, *search.leading))
+    sizes = {name: _like(search.full[name], max(2, search.full[name] // divisor)) for name in names}
+    return {name: size for name, size in sizes.items() if size != search.full[name]}
 
 
 def _equals_large(search: ShapeSearch, values: int) -> Iterator[dict[str, int]]:

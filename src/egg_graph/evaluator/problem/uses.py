@@ -204,7 +204,9 @@ def _resize(problem: CaseStore, name: str, first: Case, uses: Uses) -> Case | No
             smaller = {
                 knob: max(2, overrides[knob] // divisor) | full[knob] % 2 for knob in knobs if overrides[knob] > 2
             }
-            if not smaller or (kept is not None and forward_form(source, {**overrides, **smaller}, kept) is None):
+            if not smaller or not _constructs_alike(problem, overrides, smaller):
+                continue
+            if kept is not None and forward_form(source, {**overrides, **smaller}, kept) is None:
                 continue
             case = _try_build(problem, f"{name}/resized", {**overrides, **smaller})
             if case is not None and _is_smaller(case, first) and _has_same_weights(case, first):
@@ -220,9 +222,14 @@ def _free_sizes(problem: CaseStore, overrides: dict[str, int], full: dict[str, i
 
 
 def _affects_inputs_only(problem: CaseStore, overrides: dict[str, int], knob: str) -> bool:
-    """Whether the constructor's arguments stay the same when an integer of the reference changes."""
+    """Whether the constructor's arguments seem not to hang on an integer of the reference: another one may show it."""
+    return _constructs_alike(problem, overrides, {knob: overrides[knob] + 1})
+
+
+def _constructs_alike(problem: CaseStore, overrides: dict[str, int], changed: dict[str, int]) -> bool:
+    """Whether the constructor's arguments stay the same when these integers of the reference change."""
     try:
-        return problem.arguments({**overrides, knob: overrides[knob] + 1}) == problem.arguments(overrides)
+        return problem.arguments({**overrides, **changed}) == problem.arguments(overrides)
     except BadInput:
         return False
 

@@ -140,7 +140,7 @@ class FakeRun(Value):
 
 
 def encode_constant(value: Any) -> Any:
-    """Write a compile-time constant as JSON. Triton dtypes and functions become tagged objects.
+    """Write a compile-time constant as JSON. Dtypes of Triton and PyTorch and functions become tagged objects.
 
     Raises:
         TypeError: if the value has no JSON form.
@@ -192,7 +192,16 @@ def decode_constant(value: Any, functions: dict[str, Any]) -> Any:
     if "tuple" in value:
         return tuple(decode_constant(item, functions) for item in value["tuple"])
     if "dtype" in value:
-        from triton.language import dtype
-
-        return dtype(value["dtype"])
+        return _dtype(value["dtype"])
     return functions[value["function"]]
+
+
+def _dtype(name: str) -> Any:
+    """The dtype of PyTorch (`torch.float16`) or of Triton (`fp16`) with this name."""
+    if name.startswith("torch."):
+        import torch
+
+        return getattr(torch, name.removeprefix("torch."))
+    from triton.language import dtype
+
+    return dtype(name)

@@ -3,7 +3,7 @@
 # name = "warm-up made slow"
 # problem = "softmax"
 # expect = ["invalid"]
-# finding = ["forbidden_import"]
+# finding = ["forbidden_construct"]
 # where = ["cpu", "gpu"]
 # ///
 """Sleeps while warm-up repeats the same input, so that a harness that adapts its repeats measures a handful.
