@@ -5,6 +5,7 @@ import torch
 
 from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.problem import Problem
+from egg_graph.evaluator.problem.roundings import RoundedOtherwise
 from egg_graph.knowledge import load_hardware
 from egg_graph.schema import KernelTask, Precision
 
@@ -97,3 +98,19 @@ def test_where_the_reference_rounds_on_its_way_a_kernel_may_round_other_numbers(
     task = KernelTask(reference=source, name="n", target=load_hardware("h200"), precision="fp16")
     leaf = Problem(task, 1, torch.device("cpu")).cases("shrunk")[0].leaves[0]
     assert leaf.dtype == torch.float32 and leaf.budget == pytest.approx(budget, rel=0.5)
+
+
+@pytest.mark.parametrize("logarithm", [False, True])
+def test_a_softmax_of_large_numbers_may_go_through_the_logarithm_of_their_sum(logarithm: bool) -> None:
+    """Attention's gradients keep that logarithm, and exp(x - l) is off by up to half an ulp of l, in a whole row."""
+    x = torch.randn(64, 32, generator=torch.Generator().manual_seed(1)).add(3000).double()
+    softmax = torch.log_softmax if logarithm else torch.softmax
+    with RoundedOtherwise(torch.Generator().manual_seed(2)):
+        near = softmax(x, -1)
+    off = (near - softmax(x, -1) if logarithm else near / softmax(x, -1) - 1).abs().amax(-1)
+    assert 2.0**-15 < float(off.median()) < float(off.max()) < 2.0**-11
+
+
+def test_a_row_whose_largest_number_is_far_above_the_others_is_exact_in_every_softmax() -> None:
+    families = cases("torch.softmax(x.float() + 0 * y[:, None], -1)", LABELS, "ieee")[1]
+    assert families["huge"].leaves[0].budget < 1e-4

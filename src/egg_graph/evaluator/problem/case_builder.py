@@ -18,7 +18,7 @@ from egg_graph.evaluator.problem.either_side import with_either_side
 from egg_graph.evaluator.problem.error_sums import NO_ERRORS, ErrorSums, relative_error, sum_errors
 from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf
 from egg_graph.evaluator.problem.families import AS_GIVEN
-from egg_graph.evaluator.problem.operators import MOVES, PRODUCTS, SELECTS, VIEWS
+from egg_graph.evaluator.problem.operators import EXPONENTIALS, MOVES, PRODUCTS, SELECTS, VIEWS
 from egg_graph.evaluator.problem.precision import CAST, cast_as_policy_says, cast_model
 from egg_graph.evaluator.problem.reference import Reference
 from egg_graph.evaluator.problem.reference_runner import ExactAnswer, ReferenceRunner, require_one_answer
@@ -33,6 +33,9 @@ FEW = 64
 """An answer of fewer elements, such as a loss, has few errors: all of them may be small by chance."""
 FEW_DRAWS = 8
 """Nearby inputs that are run to set the budget of such an answer."""
+EXPONENTIAL_DRAWS = 6
+"""The same where exponentials are taken: of large numbers a few elements have nearly all of the error, and it may be
+small by chance in two draws."""
 SELECTED_DRAWS, MOST_SELECTED = 6, 1 << 20
 """Other roundings that are run to set the budget of an answer that a selection makes, and its most elements: the errors
 that are left are those of the numbers selected, which may be small by chance, all of them together."""
@@ -328,6 +331,8 @@ def _calibrate(
         others += [_errors(leaves, exact.leaves) for leaves in runner.with_numbers_in_fp32(exact.leaves)]
     if family != AS_GIVEN and exact.against == "fp64":
         ulp, draws = (TF32_ULP, 4) if rounded else (FP32_ULP, 2)
+        if exact.operators & EXPONENTIALS:
+            draws = EXPONENTIAL_DRAWS
         if any(leaf.numel() < FEW for leaf in exact.leaves):
             draws = FEW_DRAWS
         moved = [*exact.leaves, *(x for x in tree_leaves(runner.inputs) if isinstance(x, torch.Tensor))]

@@ -36,12 +36,15 @@ APPROXIMATED = frozenset(
     | {"linalg_vector_norm", "norm", "_softmax", "_log_softmax"}
 )
 """Operators for which a GPU has instructions that are off by an ulp or two, and by as much for all elements."""
+THROUGH_A_SUM = frozenset({"_softmax", "_log_softmax"})
+"""Operators that a kernel may compute from the logarithm of a sum of exponentials, as attention's gradients do."""
 
 
 class RoundedOtherwise(TorchDispatchMode):
     """While active, moves what each operator computes by up to half an ulp of fp32: a product's answer by more, since
-    its terms are added one after another, and an approximated one also by up to an ulp that all elements share. Each
-    keeps its dtype: some references take part of their numbers to fp32, whatever they run in.
+    its terms are added one after another, and an approximated one also by up to an ulp that all elements share. A
+    softmax is off as exp(x - l) is, where x and the logarithm l of the sum are fp32, which counts where both are large.
+    Each keeps its dtype: some references take part of their numbers to fp32, whatever they run in.
 
     Args:
         generator: draws by how much.
@@ -57,6 +60,8 @@ class RoundedOtherwise(TorchDispatchMode):
         name = func.overloadpacket.__name__
         if shares or name in ROUND_NOTHING:
             return answer
+        if name in THROUGH_A_SUM:
+            answer = _through_the_sum(name, answer, *args[:2])
         ulp = FP32_ULP * _half_ulps_of_sum(_count_terms(name, args))
 
         def rounded(x: torch.Tensor) -> torch.Tensor:
@@ -66,6 +71,14 @@ class RoundedOtherwise(TorchDispatchMode):
             return other.to(x.dtype)
 
         return tree_map_only(torch.Tensor, rounded, answer)
+
+
+def _through_the_sum(name: str, answer: torch.Tensor, x: torch.Tensor, dim: int) -> torch.Tensor:
+    """A softmax, or its logarithm, from numbers and the logarithm of their sum in fp32."""
+    numbers = x.float().double()
+    total = torch.logsumexp(numbers, dim, keepdim=True).float().double()
+    logarithm = numbers - total
+    return (logarithm if name == "_log_softmax" else logarithm.exp()).to(answer.dtype)
 
 
 def _count_terms(name: str, args: Sequence[Any]) -> int:
