@@ -114,3 +114,17 @@ def test_a_softmax_of_large_numbers_may_go_through_the_logarithm_of_their_sum(lo
 def test_a_row_whose_largest_number_is_far_above_the_others_is_exact_in_every_softmax() -> None:
     families = cases("torch.softmax(x.float() + 0 * y[:, None], -1)", LABELS, "ieee")[1]
     assert families["huge"].leaves[0].budget < 1e-4
+
+
+@pytest.mark.parametrize("norm", ["F.layer_norm(x, (64,), w)", "F.group_norm(x, 16, w)", "F.group_norm(x, 16)"])
+def test_norms_of_numbers_far_from_zero_may_have_a_mean_in_fp32(norm: str) -> None:
+    x = torch.randn(8, 64, generator=torch.Generator().manual_seed(1)).add(30000).double()
+    names = {"F": torch.nn.functional, "x": x, "w": torch.linspace(1, 2, 64, dtype=torch.float64)}
+    with RoundedOtherwise(torch.Generator().manual_seed(2)):
+        near = eval(norm, names)
+    off = (near - eval(norm, names)).abs()
+    assert 1e-4 < float(off.max()) < 1e-1
+    names["x"] = x - 30000
+    with RoundedOtherwise(torch.Generator().manual_seed(2)):
+        near = eval(norm, names)
+    assert float((near - eval(norm, names)).abs().max()) < 1e-5

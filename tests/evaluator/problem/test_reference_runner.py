@@ -65,8 +65,8 @@ class Spikes(nn.Module):
 
 def test_inputs_that_the_reference_refuses_are_not_near():
     spikes = ReferenceRunner(Spikes(), [torch.eye(4)], 1, torch.device("cpu"))
-    assert list(spikes.nearby([torch.ones(4)], FP32_ULP, 3)) == []
-    assert len(list(runner().nearby([torch.ones(4)], FP32_ULP, 3))) == 3
+    assert list(spikes.nearby(spikes.exactly([torch.ones(4)]), FP32_ULP, 3)) == []
+    assert len(list(runner().nearby(runner().exactly([torch.ones(4)]), FP32_ULP, 3))) == 3
 
 
 def test_a_reference_that_is_tied_to_its_dtype_cannot_be_judged():

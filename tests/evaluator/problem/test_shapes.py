@@ -474,3 +474,29 @@ def get_inputs():
 def test_so_few_rows_that_no_block_is_picked_are_no_shape() -> None:
     for shape in choose_shapes(PICKED_BLOCKS):
         assert 64 <= shape["ROWS"] < 320
+
+
+CACHE = """
+import torch
+
+class Model(torch.nn.Module):
+    def forward(self, key, cache, slots):
+        out = cache.clone()
+        kept = slots >= 0
+        out[slots[kept]] = key[kept]
+        return out
+
+TOKENS, WIDTH, SLOTS, SKIPPED = 300, 64, 640, 37
+
+def get_inputs():
+    slots = torch.randperm(SLOTS)[:TOKENS]
+    slots[torch.randperm(TOKENS)[:SKIPPED]] = -1
+    return [torch.randn(TOKENS, WIDTH), torch.randn(SLOTS, WIDTH), slots]
+"""
+
+
+def test_a_cache_to_which_nothing_is_written_is_no_shape() -> None:
+    full = shape_knobs(CACHE)
+    for shape in choose_shapes(CACHE):
+        sizes = {**full, **shape}
+        assert sizes["TOKENS"] > sizes["SKIPPED"]

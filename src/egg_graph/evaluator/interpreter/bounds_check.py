@@ -39,7 +39,8 @@ def check_bounds(run: RunState, pointers: np.ndarray, mask: np.ndarray, itemsize
 
     Raises:
         KernelFault: `out_of_bounds`, with argument, element, line and program.
-        Unfakeable: in a fake run, if an address was itself loaded from memory.
+        Unfakeable: in a fake run, if an address was itself loaded from memory, or may hang on integers that are not
+            known, where those of inputs are the greatest.
     """
     mask = np.broadcast_to(mask, pointers.shape)
     active = int(np.count_nonzero(mask))
@@ -112,6 +113,8 @@ def _raise_out_of_bounds(
     outside = mask & ((offsets < 0) | (offsets + itemsize > region.nbytes))
     first = int(offsets[outside][0])
     assert run.launch is not None
+    if run.max_loads and run.launch.guesses:
+        raise Unfakeable("an address depends on integers that other kernels store, beside the greatest ones of inputs")
     raise KernelFault(
         "out_of_bounds",
         f"{verb} outside of argument '{region.name}': element {first // itemsize}, but it has "

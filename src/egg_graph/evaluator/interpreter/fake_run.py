@@ -91,7 +91,7 @@ def run_fake(
     simulate_gpu(hardware)
     path = Path(module_path).resolve()
     run = RunState("fake", str(path), AddressSpace(), sample, budget_seconds)
-    run.repeated = RepeatedLaunches()
+    run.repeated, run.max_loads = RepeatedLaunches(), max_loads
     run.load_rng = np.random.default_rng(0) if random_loads else None
     recorder = LibraryRecorder()
     fake_mode = FakeTensorMode(allow_non_fake_inputs=True)

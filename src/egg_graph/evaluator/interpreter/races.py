@@ -62,6 +62,9 @@ class ShadowMemory:
         """Lanes that stored; None before the first store."""
         self.loaded: LaneShadow | None = None
         """Lanes that loaded; None unless the storage was stored to before."""
+        self.loads: list[tuple[np.ndarray, np.ndarray]] = []
+        """Elements and lanes of each such load of the interval between two barriers that `loads_epoch` numbers."""
+        self.loads_epoch = -1
 
     def refine(self, granule: int) -> None:
         """Track smaller elements from now on."""
@@ -71,6 +74,8 @@ class ShadowMemory:
         for lanes in (self.stored, self.loaded):
             if lanes is not None:
                 lanes.refine(factor)
+        parts = np.arange(factor)
+        self.loads = [((i[:, None] * factor + parts).reshape(-1), np.repeat(lane, factor)) for i, lane in self.loads]
         self.granule = granule
 
 
@@ -187,22 +192,51 @@ def _check_lanes_that_load(
     several = shadow.loaded.touched_by_others(index, lane, launch.epoch)
     shadow.loaded.lane[index] = np.where(several, SEVERAL, lane)
     shadow.loaded.epoch[index] = launch.epoch
+    if shadow.loads_epoch != launch.epoch:
+        shadow.loads, shadow.loads_epoch = [], launch.epoch
+    shadow.loads.append((index, lane))
 
 
 def _check_lanes_that_store(
     run: RunState, launch: LaunchState, access: Access, shadow: ShadowMemory, index: np.ndarray, changed: np.ndarray
 ) -> None:
-    """Record the lanes of a store. Report a race if another lane stored or loaded a changed element in this epoch."""
+    """Record the lanes of a store. Report a race if another lane stored or loaded a changed element in this epoch.
+
+    A lane that loads what another one owns, because rows beyond the last one begin again at the first (`rows % M`),
+    and whose own result this store masks off, has loaded it in vain.
+    """
     lane = _lane_numbers(launch, access, index.size)
     if shadow.stored is None:
         shadow.stored = LaneShadow(shadow.writer.size)
     for verb, lanes in (("stored", shadow.stored), ("loaded", shadow.loaded)):
-        if lanes is not None and (changed & lanes.touched_by_others(index, lane, launch.epoch)).any():
+        if lanes is None:
+            continue
+        conflict = changed & lanes.touched_by_others(index, lane, launch.epoch)
+        if verb == "loaded" and conflict.any():
+            conflict &= _needed_by_others(shadow, index, lane, conflict)
+        if conflict.any():
             what = f"overwrites elements that another thread of the same program has {verb}, with no barrier between"
             _report(run, access, what, BARRIER_CURE)
             break
     shadow.stored.lane[index[changed]] = lane[changed]
     shadow.stored.epoch[index[changed]] = launch.epoch
+
+
+def _needed_by_others(shadow: ShadowMemory, index: np.ndarray, lane: np.ndarray, conflict: np.ndarray) -> np.ndarray:
+    """Return for each element of a store whether some lane that loaded it may make a result of it that is not masked
+    off here: one of a block of another shape, or one that stores another element, or the same one as another lane."""
+    order = np.argsort(lane, kind="stable")
+    by_lane, stored = lane[order], index[order]
+    needed: list[np.ndarray] = []
+    for elements, lanes in shadow.loads:
+        of_interest = np.isin(elements, index[conflict])
+        elements, lanes = elements[of_interest], lanes[of_interest]
+        place = np.searchsorted(by_lane, lanes).clip(max=by_lane.size - 1)
+        active = by_lane[place] == lanes
+        elsewhere = active & (stored[place] != elements)
+        needed.append(elements[elsewhere | (lanes >> 32 != lane[0] >> 32)])
+    _, place, times = np.unique(index, return_inverse=True, return_counts=True)
+    return np.isin(index, np.concatenate(needed)) | (times[place] > 1) if needed else np.ones(index.shape, bool)
 
 
 def _report(run: RunState, access: Access, what: str, cure: str = OWNER_CURE) -> None:

@@ -56,6 +56,8 @@ class LaunchState:
     """Values that the current program has loaded; collected only until `computes` is True."""
     computes: bool = False
     """Whether a program stored a number that it had not loaded."""
+    guesses: bool = False
+    """Whether integers were loaded of which a fake run knows no values, as those that another kernel stores."""
     wrapped_line: int = 0
     """Line where int32 arithmetic last wrapped around."""
 
@@ -128,6 +130,8 @@ class RunState:
     known_by_storage: dict[int, Any] = field(default_factory=dict)
     """Storage key -> array of what loads of an input give: its integers as they lie in memory, or the largest that it
     may hold alone (fake run)."""
+    max_loads: bool = False
+    """Whether the integers of inputs are the largest that they may hold (fake run)."""
     load_rng: Any = None
     """Generator of the numbers that loads give (fake run); None: loads give zeros."""
     undefined_loads: set[str] = field(default_factory=set)

@@ -305,8 +305,9 @@ def _calibrate(
     selections: list[Selection | None],
     family: str,
 ) -> list[ExpectedLeaf]:
-    """Set the budgets of all leaves. On input families, answers to nearby inputs widen them; on the inputs as given,
-    numbers of the module in fp32 do, and other roundings where the answer is what a selection left.
+    """Set the budgets of all leaves. On input families, and where fp32 is the best that the reference runs in, answers
+    to nearby inputs widen them; on the inputs as given, numbers of the module in fp32 do, and other roundings where the
+    answer is what a selection left.
 
     One further answer is held at a time: each has the size of the reference's own.
     """
@@ -328,8 +329,8 @@ def _calibrate(
     if family == AS_GIVEN and rounded and emulated and exact.operators & SELECTS and few:
         others += [_errors(drawn, exact.leaves) for drawn in runner.rounded_otherwise(exact.leaves, SELECTED_DRAWS)]
     if family == AS_GIVEN and precision in FP32 and exact.against == "fp64":
-        others += [_errors(leaves, exact.leaves) for leaves in runner.with_numbers_in_fp32(exact.leaves)]
-    if family != AS_GIVEN and exact.against == "fp64":
+        others += [_errors(leaves, exact.leaves) for leaves in runner.with_numbers_in_fp32(exact)]
+    if family != AS_GIVEN or exact.against == "fp32":
         ulp, draws = (TF32_ULP, 4) if rounded else (FP32_ULP, 2)
         if exact.operators & EXPONENTIALS:
             draws = EXPONENTIAL_DRAWS
@@ -337,7 +338,7 @@ def _calibrate(
             draws = FEW_DRAWS
         moved = [*exact.leaves, *(x for x in tree_leaves(runner.inputs) if isinstance(x, torch.Tensor))]
         few_enough = sum(x.numel() for x in moved) <= MOST_MOVED  # every step draws as many numbers as it computes
-        near = runner.nearby(exact.leaves, ulp, draws, rounded=few_enough and not rounded)
+        near = runner.nearby(exact, ulp, draws, rounded=few_enough and not rounded)
         others += [_errors(leaves, exact.leaves) for leaves in near]
     leaves = [
         calibrate_leaf(
@@ -351,7 +352,7 @@ def _calibrate(
         )
         for i, (a, e) in enumerate(zip(answer, exact.leaves, strict=True))
     ]
-    return with_either_side(runner, leaves, exact.operators) if exact.against == "fp64" else leaves
+    return with_either_side(runner, leaves, exact) if exact.against == "fp64" else leaves
 
 
 def _errors(answer: list[torch.Tensor], exact: list[torch.Tensor]) -> list[ErrorSums]:

@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_leaves
 
 from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf, Jumps
 from egg_graph.evaluator.problem.operators import JUMPS
-from egg_graph.evaluator.problem.reference_runner import ReferenceRunner
+from egg_graph.evaluator.problem.reference_runner import ExactAnswer, ReferenceRunner
 from egg_graph.evaluator.problem.roundings import FP32_ULP
 
 WHOLE = (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64)
@@ -26,24 +26,21 @@ FEW = 1024
 but equal values, say, whose treatment is a part of the problem."""
 
 
-def with_either_side(
-    runner: ReferenceRunner, leaves: list[ExpectedLeaf], operators: frozenset[str]
-) -> list[ExpectedLeaf]:
+def with_either_side(runner: ReferenceRunner, leaves: list[ExpectedLeaf], exact: ExactAnswer) -> list[ExpectedLeaf]:
     """The leaves, whose elements that hang on rounding may be those of the other side, too.
 
     Args:
         runner: runs the reference.
         leaves: expected in fp64, with their budgets.
-        operators: of the forward.
+        exact: the answer in fp64.
     """
     inputs = [x for x in tree_leaves(runner.inputs) if isinstance(x, torch.Tensor)]
-    jumps = bool(operators & JUMPS) and all(x.numel() <= MOST_ELEMENTS for x in inputs)
+    jumps = bool(exact.operators & JUMPS) and all(x.numel() <= MOST_ELEMENTS for x in inputs)
     places = [i for i, leaf in enumerate(leaves) if _may_be_rounded(leaf) or (jumps and _may_jump(leaf))]
     if not places or not any(x.is_floating_point() for x in inputs):
         return leaves
-    expected = [leaf.expected for leaf in leaves]
-    bounds = {i: (expected[i], expected[i]) for i in places}
-    for near in runner.nearby(expected, ULPS * FP32_ULP, DRAWS):
+    bounds = {i: (leaves[i].expected, leaves[i].expected) for i in places}
+    for near in runner.nearby(exact, ULPS * FP32_ULP, DRAWS):
         bounds = {i: (torch.minimum(a, near[i]), torch.maximum(b, near[i])) for i, (a, b) in bounds.items()}
     made = list(leaves)
     for i, (least, greatest) in bounds.items():

@@ -142,14 +142,14 @@ class ReferenceRunner:
         raise Unevaluable("the reference runs at the declared precision only; no better answer to judge by")
 
     def nearby(
-        self, expected: list[torch.Tensor], ulp: float, draws: int, *, rounded: bool = False
+        self, exact: ExactAnswer, ulp: float, draws: int, *, rounded: bool = False
     ) -> Iterator[list[torch.Tensor]]:
-        """Run in fp64 on inputs that differ by up to half an ulp.
+        """Run on inputs that differ by up to half an ulp, in fp64 if the exact answer was made in it.
 
-        A leaf whose infinities or NaN move is replaced by `expected`, so that it does not widen any budget.
+        A leaf whose infinities or NaN move is replaced by the exact one, so that it does not widen any budget.
 
         Args:
-            expected: the fp64 answer to the inputs themselves.
+            exact: the answer to the inputs themselves.
             ulp: relative size of one ulp.
             draws: number of answers.
             rounded: numbers on the way to the answer, and those that the module keeps, differ as in fp32, too.
@@ -164,7 +164,7 @@ class ReferenceRunner:
             inputs = tree_map_only(torch.Tensor, lambda x: moved(x, ulp, generator), self.inputs)
             rounding = RoundedOtherwise(generator) if rounded else None
             try:
-                leaves = self._like_expected(inputs, expected, rounding, numbers_in_fp32=rounded)
+                leaves = self._like_exact(exact, inputs, rounding, numbers_in_fp32=rounded)
             except BadInput as error:
                 if isinstance(error.__cause__, AssertionError):
                     return
@@ -172,29 +172,30 @@ class ReferenceRunner:
             yield leaves
             del leaves
 
-    def with_numbers_in_fp32(self, expected: list[torch.Tensor]) -> Iterator[list[torch.Tensor]]:
+    def with_numbers_in_fp32(self, exact: ExactAnswer) -> Iterator[list[torch.Tensor]]:
         """Run in fp64 with the module's numbers rounded to fp32, as a kernel gets them; nothing if fp32 holds all.
 
         Args:
-            expected: the fp64 answer, in place of a leaf whose infinities or NaN move.
+            exact: the answer in fp64, in place of a leaf whose infinities or NaN move.
 
         Raises:
             BadInput: if forward fails.
         """
         if needs_more_than_fp32(self.model):
-            yield self._like_expected(self.inputs, expected, numbers_in_fp32=True)
+            yield self._like_exact(exact, self.inputs, numbers_in_fp32=True)
 
-    def _like_expected(
+    def _like_exact(
         self,
+        exact: ExactAnswer,
         inputs: list[Any],
-        expected: list[torch.Tensor],
         recorder: AbstractContextManager[Any] | None = None,
         *,
         numbers_in_fp32: bool,
     ) -> list[torch.Tensor]:
-        """Run in fp64; a leaf whose infinities or NaN are not those of `expected` is replaced by that."""
-        leaves = self._run_in(torch.float64, inputs, recorder, numbers_in_fp32=numbers_in_fp32).leaves
-        return _alike([_widen(leaf, e) for leaf, e in zip(leaves, expected, strict=True)], expected)
+        """Run as for the exact answer; a leaf whose infinities or NaN are not those of that one is replaced by it."""
+        dtype = torch.float64 if exact.against == "fp64" else torch.float32
+        leaves = self._run_in(dtype, inputs, recorder, numbers_in_fp32=numbers_in_fp32).leaves
+        return _alike([_widen(leaf, e) for leaf, e in zip(leaves, exact.leaves, strict=True)], exact.leaves)
 
     def rounded_otherwise(self, expected: list[torch.Tensor], draws: int) -> Iterator[list[torch.Tensor]]:
         """Run with operands of products rounded as finely as TF32 has it, and each time to other sides.

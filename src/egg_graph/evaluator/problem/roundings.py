@@ -15,6 +15,7 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from egg_graph.evaluator.problem.norms_through_a_mean import NORMS, steps_of_sum, with_other_mean
 from egg_graph.evaluator.problem.operators import (
     ADDENDS,
     GRADIENTS_OF_CONVOLUTION,
@@ -62,6 +63,9 @@ class RoundedOtherwise(TorchDispatchMode):
             return answer
         if name in THROUGH_A_SUM:
             answer = _through_the_sum(name, answer, *args[:2])
+        if name in NORMS:
+            steps = _half_ulps_of_sum(steps_of_sum(answer[0].numel() // max(1, answer[1].numel())))
+            answer = with_other_mean(name, answer, args, lambda x: moved(x, FP32_ULP * steps, self._generator))
         ulp = FP32_ULP * _half_ulps_of_sum(_count_terms(name, args))
 
         def rounded(x: torch.Tensor) -> torch.Tensor:
