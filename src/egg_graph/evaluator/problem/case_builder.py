@@ -18,7 +18,7 @@ from egg_graph.evaluator.problem.either_side import with_either_side
 from egg_graph.evaluator.problem.error_sums import NO_ERRORS, ErrorSums, relative_error, sum_errors
 from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf
 from egg_graph.evaluator.problem.families import AS_GIVEN
-from egg_graph.evaluator.problem.operators import EXPONENTIALS, MOVES, PRODUCTS, SELECTS, VIEWS
+from egg_graph.evaluator.problem.operators import ATTENTION, EXPONENTIALS, MOVES, PRODUCTS, SELECTS, VIEWS
 from egg_graph.evaluator.problem.precision import CAST, cast_as_policy_says, cast_model
 from egg_graph.evaluator.problem.reference import Reference
 from egg_graph.evaluator.problem.reference_runner import ExactAnswer, ReferenceRunner, require_one_answer
@@ -332,7 +332,7 @@ def _calibrate(
         others += [_errors(leaves, exact.leaves) for leaves in runner.with_numbers_in_fp32(exact)]
     if family != AS_GIVEN or exact.against == "fp32":
         ulp, draws = (TF32_ULP, 4) if rounded else (FP32_ULP, 2)
-        if exact.operators & EXPONENTIALS:
+        if exact.operators & (EXPONENTIALS | ATTENTION):
             draws = EXPONENTIAL_DRAWS
         if any(leaf.numel() < FEW for leaf in exact.leaves):
             draws = FEW_DRAWS

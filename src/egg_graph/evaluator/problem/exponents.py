@@ -12,11 +12,10 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from egg_graph.evaluator.problem.case import Case
+from egg_graph.evaluator.problem.operators import EXPONENTIALS
 from egg_graph.evaluator.problem.reference_runner import ReferenceRunner
 from egg_graph.schema import Precision
 
-EXPONENTIALS = frozenset({"exp", "exp2", "_softmax", "_safe_softmax", "_log_softmax", "logsumexp"})
-"""Operators that raise e, or two, to what they are given."""
 NO_FRACTION = 2.0**24
 """From here on fp32 holds whole numbers only."""
 

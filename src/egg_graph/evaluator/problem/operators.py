@@ -63,12 +63,14 @@ SIZED_BY_VALUES = frozenset(
     | {"repeat_interleave", "bincount", "_local_scalar_dense"}
 )
 """Operators whose answer has as many elements as values of their inputs say."""
-EXPONENTIALS = frozenset(
-    {"exp", "exp2", "_softmax", "_log_softmax", "logsumexp", "scaled_dot_product_attention"}
-    | {"_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_efficient_attention"}
-    | {"_scaled_dot_product_attention_math", "_scaled_dot_product_cudnn_attention"}
+EXPONENTIALS = frozenset({"exp", "exp2", "_softmax", "_safe_softmax", "_log_softmax", "logsumexp"})
+"""Operators that raise e, or two, to what they are given."""
+ATTENTION = frozenset(
+    {"scaled_dot_product_attention", "_scaled_dot_product_flash_attention_for_cpu"}
+    | {"_scaled_dot_product_efficient_attention", "_scaled_dot_product_cudnn_attention"}
+    | {"_scaled_dot_product_flash_attention", "_scaled_dot_product_attention_math"}
 )
-"""Operators in whose answer a rounding before them may show many times as large."""
+"""Operators that do so within."""
 SEARCHES = frozenset({"searchsorted", "bucketize"})
 """Operators that find places in an ordered tensor."""
 READS_ALL = frozenset(

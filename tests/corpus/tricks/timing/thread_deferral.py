@@ -3,7 +3,7 @@
 # name = "a thread launches after return"
 # problem = "softmax"
 # expect = ["invalid"]
-# finding = ["forbidden_import"]
+# finding = ["forbidden_construct"]
 # where = ["cpu", "gpu"]
 # ///
 """forward returns memory that a thread fills a millisecond later: a correctness pass that synchronises late sees it
