@@ -29,6 +29,9 @@ def get_inputs():
     [
         ("torch.softmax(q @ k.T, -1)", True),
         ("F.scaled_dot_product_attention(q[None], k[None], k[None])[0]", True),
+        ("(lambda s: torch.exp(s - s.amax(-1, keepdim=True)).sum(-1))(q @ k.T)", True),
+        ("(lambda s: torch.exp(0.5 * (s - s.amax(-1, keepdim=True))).sum(-1))(q * k)", True),
+        ("(lambda s: torch.exp(s - s.amax(-1, keepdim=True)).sum(-1))(q + k)", False),
         ("torch.softmax(q + k, -1)", False),
         ("q @ k.T", False),
     ],
