@@ -17,6 +17,7 @@ from egg_graph.evaluator.judge import compile_cache
 from egg_graph.schema import InfrastructureError, ModelRefused
 from egg_graph.schema.ledger import is_ledger_line
 from tests.graph.scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel, tunable
+from tests.paths import ROOT
 
 
 @pytest.fixture
@@ -443,3 +444,21 @@ def test_mcp_without_its_sdk_says_how_to_get_it(egg, monkeypatch):
         monkeypatch.delitem(sys.modules, name)
     result = egg("mcp")
     assert result.exit_code == 2 and "pip install 'egg-graph[mcp]'" in one_line(result)
+
+
+def test_the_judge_of_a_run_starts_before_langgraph_is_imported(tmp_path):
+    """It imports PyTorch for seconds, and need not wait for what this process imports."""
+    code = (
+        "import sys\n"
+        "from egg_graph.evaluator.local import LocalEvaluator\n"
+        "def start(self):\n"
+        "    print(self._settings['device'], 'langgraph' in sys.modules)\n"
+        "    sys.exit(7)\n"
+        "LocalEvaluator.start = start\n"
+        "from egg_graph.cli import app\n"
+        f"app(['optimize', {str(ROOT / 'examples' / 'cross_entropy.py')!r}, '--device', 'none', '--no-memory'])\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (result.returncode, result.stdout.split()) == (7, ["none", "False"]), result.stderr
