@@ -375,6 +375,22 @@ BROKEN = {
         "forbidden_construct",
     ),
     "a pause": ("import time\n" + RIGHT + "\n\ntime.sleep(1)\n", "forbidden_construct"),
+    **{
+        f"another object as self, {n}": (
+            f"{RIGHT}\n\nclass Plan:\n    def {name}(self, **sizes):\n{body}        self.__dict__.update(sizes)\n\n\n"
+            f"{end}\n",
+            "forbidden_construct",
+        )
+        for n, (name, body, end) in enumerate(
+            [
+                ("__init__", "", "Plan.__init__(torch, relu=None)"),
+                ("__init__", "", "MAKE = Plan.__init__\nMAKE(torch, relu=None)"),
+                ("__init__", "        self = torch\n", "Plan(relu=None)"),
+                ("__init__", "        import torch as self\n", "Plan(relu=None)"),
+                ("set", "", "Plan.set(torch, relu=None)"),
+            ]
+        )
+    },
     "a library's attributes": (RIGHT + "\n\ntorch.__dict__.update(relu=None)\n", "forbidden_construct"),
     "attributes read by name": (
         RIGHT + "\n\nclass A:\n    def f(self, n):\n        return self.__dict__[n]\n",
