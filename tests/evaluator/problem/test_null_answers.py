@@ -72,7 +72,7 @@ def test_a_shape_at_which_one_of_two_answers_is_zero_is_none(kept: str, good: bo
 
 
 def test_a_small_reference_whose_answer_moves_at_its_own_shape_alone_stays_at_that() -> None:
-    forward = "    def forward(self, x):\n        return x * (len(x) == 24)\n\n\n"
+    forward = "    def forward(self, x):\n        return 2 * x * (len(x) == 24)\n\n\n"
     model = f"ROWS = 24\n\n\nclass Model(nn.Module):\n{forward}"
     shrunk, _ = choose_shapes(HEAD + model + "def get_inputs():\n    return [torch.randn(ROWS, 64)]\n")
     assert shrunk == {}
