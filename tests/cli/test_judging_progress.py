@@ -1,6 +1,7 @@
 """`egg-graph evaluate` tells on standard error what the judge does; standard output is the verdict's alone."""
 
 import io
+import re
 
 from rich.console import Console
 
@@ -20,7 +21,7 @@ def told(*reports, quiet, terminal=False):
 
 def test_without_a_terminal_long_silence_is_broken_by_a_line():
     lines = told("makes inputs", "", "compares [red]answers[/]", quiet=0.0).splitlines()
-    assert lines == ["makes inputs, 0 s", "compares [red]answers[/], 0 s"]
+    assert [re.sub(r"\d+ s$", "N s", line) for line in lines] == ["makes inputs, N s", "compares [red]answers[/], N s"]
 
 
 def test_without_a_terminal_a_short_evaluation_prints_nothing():
@@ -28,4 +29,4 @@ def test_without_a_terminal_a_short_evaluation_prints_nothing():
 
 
 def test_a_terminal_shows_what_is_done_on_its_last_line():
-    assert "makes inputs, 0 s" in told("makes inputs", quiet=60.0, terminal=True)
+    assert re.search(r"makes inputs, \d+ s", told("makes inputs", quiet=60.0, terminal=True))

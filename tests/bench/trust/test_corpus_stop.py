@@ -5,10 +5,12 @@ import json
 from tests.bench.trust.files import header, make_corpus
 from tests.paths import read_source
 from tests.runs.interrupting import interrupt, run
+from tests.sample import thorough
 
 REFUSED = "import os\n"
 
 
+@thorough
 def test_ctrl_c_ends_what_runs_and_begins_no_further_file(tmp_path):
     headers = {"a_refused": header("0", '["invalid"]')}
     headers |= {f"endless{number}": header(f"{number}", '["timeout"]') for number in range(1, 3)}
