@@ -123,6 +123,7 @@ def test_runs_advance_together_with_a_trip_for_each_kernel_and_end_with_a_table(
     assert "| debugger | 1." in page.partition("What each part was worth")[2]
 
 
+@thorough
 def test_a_part_is_left_out_of_runs_that_share_the_answers_of_equal_prompts(tmp_path, problems):
     first = {"relu": source("timed", 3), "again": source("bad", 1)}
     runs = begin_model_runs(tmp_path / "runs", problems, {**KNOBS, "tune": False}, expert=False)
