@@ -18,7 +18,7 @@ from egg_graph.cli.stopping import stoppable
 from egg_graph.cli.sweep_table import show_sweep
 from egg_graph.cli.terms import DEFAULT_RUNS, resume_command, tell_early_end, tell_resumed
 from egg_graph.cli.verdict import show_verdict, tell_cost
-from egg_graph.context import BUDGETS, Accept, Device, SweepOf, check_device, choose_target, make_context
+from egg_graph.context import BUDGETS, Accept, Context, Device, SweepOf, check_device, choose_target, make_context
 from egg_graph.evaluator.local import local_evaluator
 from egg_graph.schema import AnswerPending, BadInput, Domain, InfrastructureError, ModelRefused, Precision
 from egg_graph.schema.spending import LEAST_SHOWN
@@ -101,26 +101,25 @@ def optimize(
         )
     if resume is None:
         check_reference(reference)
-        _check_knobs(knobs)
+        context = _check_knobs(knobs)
     if plan is not None and not plan.strip():
         raise BadInput("--plan is empty: say what to change first, or leave it out")
     models = read_models(model or [], None if resume else os.environ.get(FROM_EGG_MODEL))
     if resume is None and evaluator is None:
-        _start_judge(knobs, models)
+        _start_judge(context, models)
     console = stdout()
     with _memory(memory is not False) as store:
         run = _run(console, reference, models, name, runs, resume, {**handed_in, **knobs}, store)
     finish_run(console, run)
 
 
-def _start_judge(knobs: dict[str, Any], player: object) -> None:
+def _start_judge(context: Context, player: object) -> None:
     """Start this machine's judge, which imports PyTorch while this process imports LangGraph."""
-    context = make_context(knobs)
     local_evaluator(context.device, when_to_profile(context.profile, player)).start()
 
 
-def _check_knobs(knobs: dict[str, Any]) -> None:
-    """Refuse a wrong value before anything is announced.
+def _check_knobs(knobs: dict[str, Any]) -> Context:
+    """The knobs; a wrong value is refused before anything is announced.
 
     Raises:
         BadInput: if a value is out of its range, there is no such target, or no GPU where one is asked for.
@@ -129,6 +128,7 @@ def _check_knobs(knobs: dict[str, Any]) -> None:
     check_device(context.device)
     if context.target != "auto":
         choose_target(context.target, context.knowledge_dir)
+    return context
 
 
 def finish_run(console: Console, run: "Run") -> None:

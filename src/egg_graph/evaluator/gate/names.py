@@ -183,7 +183,7 @@ class Names:
         if depth == 0:
             return False
         if _is_self(node):
-            return True
+            return not self.dotted(node)
         if isinstance(node, ast.Attribute):
             return self.made_here(node.value, depth) and not self.dotted(node)
         if not isinstance(node, ast.Name):

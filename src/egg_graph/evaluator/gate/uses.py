@@ -146,34 +146,17 @@ class UseCheck:
 
     def _is_harmless(self, node: ast.AST) -> bool:
         """Whether this is `x.__class__.__name__`, `object.__setattr__(self, …)`, which frozen dataclasses need, or
-        `self.__dict__.update(…)` in a constructor, which sets attributes that it could set one by one."""
+        `self.__dict__.update(…)`, which sets attributes as `setattr` does."""
         if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Load):
             return False
         for outer in self.names.nodes:
             if node.attr == "__class__" and isinstance(outer, ast.Attribute) and outer.value is node:
                 return outer.attr in ("__name__", "__qualname__")
             if node.attr == "__dict__" and isinstance(outer, ast.Attribute) and outer.value is node:
-                return outer.attr == "update" and self._is_own_object(node.value)
+                return outer.attr == "update" and self.names.made_here(node.value)
             if node.attr == "__setattr__" and isinstance(outer, ast.Call) and outer.func is node and outer.args:
                 return isinstance(outer.args[0], ast.Name) and outer.args[0].id == "self"
         return False
-
-    def _is_own_object(self, node: ast.expr) -> bool:
-        """Whether this is `self` in a constructor of the candidate's, and nothing hands it another object as that."""
-        scope = self.names.scope_of.get(node)
-        if not _is_self(node) or not isinstance(scope, ast.FunctionDef) or scope.name != "__init__":
-            return False
-        if not isinstance(self.names.parent[scope], ast.ClassDef) or [a.arg for a in scope.args.args[:1]] != ["self"]:
-            return False
-        called = {id(n.func): n for n in self.names.nodes if isinstance(n, ast.Call)}
-        for other in self.names.nodes:
-            if _binds_self(other):
-                return False
-            if isinstance(other, ast.Attribute) and other.attr == "__init__" and not _is_super(other.value):
-                call = called.get(id(other))
-                if call is None or not (call.args and _is_self(call.args[0])):
-                    return False
-        return True
 
     def _check_store(self, node: ast.Attribute, dotted: frozenset[str]) -> None:
         word = "assignment to" if isinstance(node.ctx, ast.Store) else "deletion of"
@@ -296,18 +279,3 @@ def _literals(nodes: Sequence[ast.AST]) -> Iterator[str]:
     for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in told:
             yield node.value
-
-
-def _binds_self(node: ast.AST) -> bool:
-    """Whether a node gives the name `self` to something, as no argument does."""
-    if isinstance(node, ast.Name):
-        return node.id == "self" and not isinstance(node.ctx, ast.Load)
-    return "self" in (getattr(node, "name", None), getattr(node, "asname", None), *getattr(node, "names", ()))
-
-
-def _is_self(node: ast.expr) -> bool:
-    return isinstance(node, ast.Name) and node.id == "self"
-
-
-def _is_super(node: ast.expr) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super"

@@ -113,7 +113,7 @@ def _raise_out_of_bounds(
     outside = mask & ((offsets < 0) | (offsets + itemsize > region.nbytes))
     first = int(offsets[outside][0])
     assert run.launch is not None
-    if run.max_loads and run.launch.guesses:
+    if run.max_loads and run.launch.unknown_integers:
         raise Unfakeable("an address depends on integers that other kernels store, beside the greatest ones of inputs")
     raise KernelFault(
         "out_of_bounds",

@@ -60,7 +60,7 @@ def fake_values(run: RunState, access: Access | None, shape: tuple[int, ...], dt
         places = np.clip(access.offsets.astype(np.int64) // dtype.itemsize, 0, known.size - 1)  # of inactive lanes, too
         return known[places].astype(dtype)
     if run.launch is not None and np.dtype(dtype).kind in "iu":
-        run.launch.guesses = True
+        run.launch.unknown_integers = True
     if run.load_rng is None:
         return repeated(np.zeros((), dtype), shape)
     return np.asarray(run.load_rng.integers(0, 8, shape)).astype(dtype)

@@ -56,7 +56,7 @@ class LaunchState:
     """Values that the current program has loaded; collected only until `computes` is True."""
     computes: bool = False
     """Whether a program stored a number that it had not loaded."""
-    guesses: bool = False
+    unknown_integers: bool = False
     """Whether integers were loaded of which a fake run knows no values, as those that another kernel stores."""
     wrapped_line: int = 0
     """Line where int32 arithmetic last wrapped around."""

@@ -179,6 +179,11 @@ class Case:
         return self.answer_bytes + sum(x.numel() * x.element_size() for x in held if isinstance(x, torch.Tensor))
 
     @property
+    def weights_bytes(self) -> int:
+        """Bytes of its parameters and buffers."""
+        return sum(value.numel() * value.element_size() for value in self.state.values())
+
+    @property
     def kept_bytes(self) -> int:
         """Bytes of inputs and expected answers that it takes now."""
         return self.nbytes if self._released_from is None else 0

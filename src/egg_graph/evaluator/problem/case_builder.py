@@ -34,8 +34,8 @@ FEW = 64
 FEW_DRAWS = 8
 """Nearby inputs that are run to set the budget of such an answer."""
 EXPONENTIAL_DRAWS = 6
-"""The same where exponentials are taken: of large numbers a few elements have nearly all of the error, and it may be
-small by chance in two draws."""
+"""Nearby inputs that are run where exponentials are taken: of large numbers a few elements have nearly all of the
+error, and it may be small by chance in two draws."""
 SELECTED_DRAWS, MOST_SELECTED = 6, 1 << 20
 """Other roundings that are run to set the budget of an answer that a selection makes, and its most elements: the errors
 that are left are those of the numbers selected, which may be small by chance, all of them together."""

@@ -79,8 +79,7 @@ class CaseStore:
     def nbytes(self) -> int:
         """Approximate bytes that all cached cases take: inputs, answers and weights."""
         cases = [case for cases in self.cached_cases.values() for case in cases]
-        weights = sum(x.numel() * x.element_size() for case in cases for x in case.state.values())
-        return weights + sum(case.kept_bytes for case in cases)
+        return sum(case.weights_bytes + case.kept_bytes for case in cases)
 
     def seed(self, name: str, index: int) -> int:
         """The seed of one case. It is the same in every run with the same root seed, and unpredictable without it."""

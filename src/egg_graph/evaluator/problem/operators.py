@@ -70,7 +70,7 @@ ATTENTION = frozenset(
     | {"_scaled_dot_product_efficient_attention", "_scaled_dot_product_cudnn_attention"}
     | {"_scaled_dot_product_flash_attention", "_scaled_dot_product_attention_math"}
 )
-"""Operators that do so within."""
+"""Operators that raise e to the scores of queries and keys within."""
 SEARCHES = frozenset({"searchsorted", "bucketize"})
 """Operators that find places in an ordered tensor."""
 READS_ALL = frozenset(

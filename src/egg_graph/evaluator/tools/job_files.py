@@ -41,7 +41,7 @@ def write_case(problem: Problem, case: Case, folder: Path, **more: Any) -> dict[
 
 def why_too_large(case: Case) -> str:
     """Return why a case is too large to be written; empty if it is not."""
-    nbytes = case.nbytes + sum(value.numel() * value.element_size() for value in case.state.values())
+    nbytes = case.nbytes + case.weights_bytes
     if nbytes <= LARGEST_CASE:
         return ""
     return f"inputs, weights and outputs of {nbytes >> 20} MiB are too large to hand to another process"

@@ -29,10 +29,10 @@ CHILD = "egg_graph.expert.capture.child"
 CAPTURING = "captures what the reference computes"
 LOG_TAIL = 300
 """Last characters of a died child's output that an error shows."""
-
-
 MOST_AHEAD = 8
 """Captures that `begin_capture` began and nobody has asked for; the oldest one is forgotten."""
+_AHEAD: dict[tuple[int, str, str], Future[CapturedGraph]] = {}
+"""What `begin_capture` began, by `_key`."""
 
 
 def capture_graph(task: KernelTask) -> CapturedGraph:
@@ -66,10 +66,6 @@ def begin_capture(task: KernelTask) -> None:
             begun.set_exception(error)
 
     threading.Thread(target=capture, name="capture", daemon=True).start()
-
-
-_AHEAD: dict[tuple[int, str, str], Future[CapturedGraph]] = {}
-"""What `begin_capture` began, by `_key`."""
 
 
 def _key(task: KernelTask) -> tuple[int, str, str]:

@@ -158,8 +158,7 @@ class PyTorchBaseline:
     @property
     def nbytes(self) -> int:
         """Memory that it keeps on the GPU, about: its case, weights twice, and the flush [bytes]."""
-        weights = sum(x.numel() * x.element_size() for x in self.case.state.values())
-        return self.raw.numel() + self.flush.numel() + self.case.kept_bytes + 2 * weights
+        return self.raw.numel() + self.flush.numel() + self.case.kept_bytes + 2 * self.case.weights_bytes
 
     @property
     def best(self) -> str:
